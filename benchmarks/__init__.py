@@ -1,0 +1,1 @@
+"""Measures the service beside its peers: same machine, same client, same model, one run."""

@@ -1,0 +1,251 @@
+"""The benchmark: `python -m benchmarks.run [--only PART] [--system NAME] [--quick] [--json]`.
+
+Parts of the robot family: `robot.operations` (learn and recall beside robotmem at several store
+sizes), `robot.start` (cold starts), `robot.scale` (a store of 100,000). `robot` means all three.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import goals, report
+from benchmarks.mcp_client import BenchmarkError, Server, StdioClient
+from benchmarks.measure import (
+    FULL,
+    QUICK,
+    Plan,
+    Target,
+    measure_operations,
+    measure_recalls,
+    measure_starts,
+)
+from benchmarks.model import default_model
+from benchmarks.peers import mnemolog, robotmem
+from benchmarks.prepare import fill, prepare_store
+from benchmarks.results import Memory, Results
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "bench"
+RESULTS = ROOT / "benchmarks" / "results"
+PARTS = ("robot.operations", "robot.start", "robot.scale")
+SYSTEMS = (mnemolog.NAME, robotmem.NAME)
+CLIENT = "lean JSON-RPC over stdio (benchmarks/mcp_client.py), the same for every system"
+BUSY_LOAD = 0.5
+
+
+class Bench:
+    """One run: where its stores are, which systems take part, and what it found so far."""
+
+    def __init__(
+        self, plan: Plan, systems: tuple[str, ...], work: Path, results: Results, console: Console
+    ) -> None:
+        self.plan = plan
+        self.systems = systems
+        self.work = work
+        self.results = results
+        self.console = console
+        if robotmem.NAME in systems:
+            self._robotmem_python, self._robotmem_model = self._ready_robotmem()
+
+    def operations(self) -> None:
+        """Learn and recall at each size, all systems and sizes in turns."""
+        with ExitStack() as stack:
+            # All stores are ready before the first server that is measured starts.
+            servers = [
+                (self._prepared(system, f"operations-{size}", size), size)
+                for system, size in self._sizes()
+            ]
+            targets = [Target(self._opened(stack, server), size) for server, size in servers]
+            self._say("measuring operations")
+            measure_operations(targets, self.plan)
+            self._keep(targets)
+
+    def start(self) -> None:
+        """Cold starts of each system on a store with nothing in it."""
+        self._say("measuring cold starts")
+        servers = [self._server(system, "start") for system in self.systems]
+        self.results.starts += measure_starts(servers, 0, self.plan.starts)
+
+    def scale(self) -> None:
+        """A large store of ours beside a small one: start, recall, memory."""
+        if mnemolog.NAME not in self.systems:
+            return
+        servers = {
+            size: self._prepared(mnemolog.NAME, f"scale-{size}", size)
+            for size in self.plan.scale_sizes
+        }
+        self._say("measuring starts at scale")
+        for size, server in servers.items():
+            self.results.starts += measure_starts([server], size, self.plan.starts)
+        self._say("measuring recall at scale")
+        with ExitStack() as stack:
+            targets = [
+                Target(self._opened(stack, server), size) for size, server in servers.items()
+            ]
+            measure_recalls(targets, self.plan)
+            self._keep(targets)
+
+    def _keep(self, targets: list[Target]) -> None:
+        for target in targets:
+            self.results.figures += target.figures()
+            self.results.checks += target.checks()
+            self.results.memory.append(
+                Memory(target.system, target.memories, round(target.rss_mb, 1))
+            )
+
+    def _sizes(self) -> list[tuple[str, int]]:
+        sizes = {mnemolog.NAME: self.plan.sizes, robotmem.NAME: self.plan.peer_sizes}
+        return [(system, size) for system in self.systems for size in sizes[system]]
+
+    def _server(self, system: str, label: str) -> Server:
+        directory = self.work / f"{system}-{label}"
+        if system == mnemolog.NAME:
+            return mnemolog.server(directory)
+        return robotmem.server(self._robotmem_python, self._robotmem_model, directory)
+
+    def _prepared(self, system: str, label: str, count: int) -> Server:
+        server = self._server(system, label)
+        with self._progress() as progress:
+            task = progress.add_task(f"preparing {system} with {count:,} memories", total=count)
+
+            def done(more: int) -> None:
+                progress.advance(task, more)
+
+            if system == mnemolog.NAME:
+                prepare_store(server.directory, count, done)
+            else:
+                with StdioClient(server) as client:
+                    client.initialize()
+                    fill(client, count, done)
+                self._prove_robotmem_embeds(server.directory, count)
+        return server
+
+    def _prove_robotmem_embeds(self, directory: Path, count: int) -> None:
+        embedded = robotmem.embedded_count(directory)
+        if embedded != count:
+            raise BenchmarkError(
+                f"robotmem has {embedded} of {count} memories in its vector index, so it would be "
+                "measured doing less than it is meant to. Remove .cache/bench/robotmem and run "
+                "again."
+            )
+
+    def _opened(self, stack: ExitStack, server: Server) -> StdioClient:
+        client = stack.enter_context(StdioClient(server))
+        client.initialize()
+        return client
+
+    def _ready_robotmem(self) -> tuple[Path, Path]:
+        self._say(f"getting {robotmem.NAME} {robotmem.VERSION} ready")
+        python = robotmem.install(CACHE)
+        self.results.machine[robotmem.NAME] = robotmem.describe(python)
+        return python, robotmem.offer_model(self.work, default_model())
+
+    def _progress(self) -> Progress:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        return Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True)
+
+    def _say(self, what: str) -> None:
+        self.console.print(f"{what} …", style="dim", highlight=False)
+
+
+@click.command(help="Measure Mnemolog beside its peers, in one run.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="PART",
+    help=f"robot, or one of {', '.join(PARTS)}; may be given several times.",
+)
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    type=click.Choice(SYSTEMS),
+    help="Measure this system only; may be given several times.",
+)
+@click.option("--quick", is_flag=True, help="Small sizes, under a minute: does the harness work?")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def main(only: tuple[str, ...], systems: tuple[str, ...], quick: bool, as_json: bool) -> None:
+    """Run the chosen parts, show what was found, and write it to benchmarks/results/."""
+    progress_console = Console(stderr=True)
+    parts = _chosen(only)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
+    results = Results(quick=quick, machine=_machine(), client=CLIENT, notes=_notes())
+    try:
+        with _work_folder() as work:
+            plan = QUICK if quick else FULL
+            actions = dict(zip(PARTS, (Bench.operations, Bench.start, Bench.scale), strict=True))
+            bench = Bench(plan, systems or SYSTEMS, work, results, progress_console)
+            for part in parts:
+                actions[part](bench)
+    except BenchmarkError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException("Stopped; every server that was started has ended.") from None
+    results.goals = goals.judge(results)
+    path = report.write(results, RESULTS)
+    if as_json:
+        click.echo(report.as_json(results))
+    else:
+        report.show(results, Console(width=max(110, Console().width)))
+    progress_console.print(f"written to {path.relative_to(ROOT)}", style="dim", highlight=False)
+
+
+def _chosen(only: tuple[str, ...]) -> list[str]:
+    for name in only:
+        if name != "robot" and name not in PARTS:
+            raise click.BadParameter(
+                f"{name} is none of robot, {', '.join(PARTS)}", param_hint="--only"
+            )
+    return [part for part in PARTS if not only or part in only or "robot" in only]
+
+
+@contextmanager
+def _work_folder() -> Iterator[Path]:
+    """A folder for the stores of this run, beside the cache, removed afterwards."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _machine() -> dict[str, str]:
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def _notes() -> list[str]:
+    notes = [
+        "a store holds the stated number of memories when measuring starts; the measured "
+        "learns add to it"
+    ]
+    if os.getloadavg()[0] > BUSY_LOAD * (os.cpu_count() or 1):
+        notes.append("the machine was busy when the run began: trust ratios more than times")
+    return notes
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

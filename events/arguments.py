@@ -1,0 +1,181 @@
+"""From JSON to a tool's argument struct, or one sentence that says what was wrong.
+
+The struct is the single source: its types and limits make the tool's JSON schema, the check, and
+the sentence a caller gets.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+MAX_ARGUMENT_BYTES = 1024 * 1024
+"""A call's arguments may be this large as JSON; a larger call is refused."""
+
+
+class Refused(Exception):
+    """A call that is not carried out, with the sentence for its caller."""
+
+    def __init__(self, sentence: str, *, code: int | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.code = code
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every tool's arguments: unknown ones are refused."""
+
+
+A = TypeVar("A", bound=Arguments)
+
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+        examples=["default"],
+    ),
+]
+"""A name people choose: 1 to 128 characters, not blank, no control characters."""
+
+
+def parse(kind: type[A], data: bytes) -> A:
+    """The arguments in `data`, or `Refused`."""
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Refused(f"The arguments are not valid JSON: {_lower(str(error))}") from None
+    except RecursionError:
+        raise Refused("The arguments are nested too deeply") from None
+    if not isinstance(raw, dict):
+        raise Refused(f"The arguments must be a JSON object, not {_kind(raw)}")
+    known = kind.__struct_fields__
+    for name in raw:
+        if name not in known:
+            raise Refused(
+                f"Unknown argument {_show(name)}; {kind.__name__} takes {', '.join(known)}"
+            )
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise Refused(_sentence(kind, raw, str(error))) from None
+
+
+def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] | None:
+    """The object that a JSON-valued argument holds; None when it was left out or empty."""
+    if text is None or (isinstance(text, str) and not text.strip()):
+        return None
+    if isinstance(text, dict):
+        return text
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise Refused(
+            f'{name} must be a JSON object as text, for example {{"a": 1}}; '
+            f"it is not valid JSON: {_lower(str(error))}"
+        ) from None
+    except RecursionError:
+        raise Refused(f"{name} is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise Refused(f"{name} must be a JSON object, not {_kind(value)}")
+    return value
+
+
+def finite_numbers(name: str, value: Any) -> list[float]:
+    """`value` as a non-empty list of finite numbers."""
+    ok = isinstance(value, list) and value and all(_is_finite(one) for one in value)
+    if not ok:
+        raise Refused(f"{name} must be a list of finite numbers, such as [1.3, 0.7, 0.42]")
+    return [float(one) for one in value]
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _sentence(kind: type[Arguments], raw: dict[str, Any], problem: str) -> str:
+    missing = re.search(r"missing required field `([^`]+)`", problem)
+    if missing:
+        return f"{missing[1]} is required: {_allowed(kind, missing[1])}"
+    place = re.search(r"at `\$\.?([A-Za-z_]\w*)(.*)`", problem)
+    if place is None:
+        return f"The arguments are not valid: {_lower(problem)}"
+    name, deeper = place[1], place[2]
+    if deeper:
+        return f"{name}{deeper} is not valid: {_lower(problem.split(' - at ')[0])}"
+    return f"{name} must be {_allowed(kind, name)}, not {_show(raw.get(name))}"
+
+
+def _allowed(kind: type[Arguments], name: str) -> str:
+    return _describe(get_type_hints(kind, include_extras=True)[name])
+
+
+def _describe(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, *metas = get_args(hint)
+        words = _describe(base)
+        for meta in metas:
+            if isinstance(meta, msgspec.Meta):
+                words += _limits(meta)
+        return words
+    if origin in (Union, types.UnionType):
+        return " or ".join(_describe(one) for one in get_args(hint))
+    if origin is Literal:
+        return "one of " + ", ".join(str(one) for one in get_args(hint))
+    if origin is list:
+        return "a list"
+    names = {
+        str: "text",
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return names.get(hint, "an object")
+
+
+def _limits(meta: msgspec.Meta) -> str:
+    words = ""
+    if meta.ge is not None and meta.le is not None:
+        words += f" from {meta.ge} to {meta.le}"
+    elif meta.ge is not None:
+        words += f" of at least {meta.ge}"
+    if meta.gt is not None:
+        words += f" greater than {meta.gt}"
+        words += f" and up to {meta.le}" if meta.le is not None else ""
+    if meta.min_length is not None and meta.max_length is not None:
+        words += f" of {meta.min_length} to {meta.max_length} characters"
+    elif meta.min_length is not None:
+        words += f" of at least {meta.min_length} characters"
+    elif meta.max_length is not None:
+        words += f" of at most {meta.max_length} characters"
+    if meta.pattern is not None:
+        words += ", not blank, without control characters"
+    return words
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, str) and len(value) > 60:
+        return f"a text of {len(value)} characters"
+    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _kind(value: Any) -> str:
+    names = {str: "text", list: "a list", bool: "true or false", int: "a number", float: "a number"}
+    return names.get(type(value), "null")
+
+
+def _lower(text: str) -> str:
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

@@ -1,0 +1,95 @@
+"""The two kinds of record on the log.
+
+A `Call` is what somebody asked, exactly as it came; nothing is decided yet. A `Decision` is what
+followed from one call: the facts, the reply, and the inputs that were not in the call. Both are
+immutable once written. Times are microseconds since 1970 in UTC.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+GENESIS = bytes(32)
+"""What the first decision of a partition names as the decision before it."""
+
+
+def sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+class Truncated(msgspec.Struct, frozen=True):
+    """Stands beside arguments that were too large or undecodable to keep whole."""
+
+    reason: str
+    size: int
+    sha256: bytes
+
+
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a read returned; the reader answered before the call was put on the log."""
+
+    ids: list[int]
+    mode: str = ""
+    ms: float = 0.0
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tool call.
+
+    `arguments` is JSON text (with `truncated` set: only its first bytes). `key_id` is empty today;
+    it will name the key that the arguments are encrypted with.
+    """
+
+    id: str
+    tool: str
+    arguments: bytes
+    space: str
+    received_at_us: int
+    tenant: str = "default"
+    actor: str = ""
+    client: str = ""
+    idempotency_key: str | None = None
+    key_id: str | None = None
+    answered: Answered | None = None
+    truncated: Truncated | None = None
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Tells whether two calls ask for the same thing."""
+        return hashlib.blake2b(self.tool.encode() + b"\0" + self.arguments, digest_size=16).digest()
+
+
+class Embedding(msgspec.Struct, frozen=True):
+    """A float16 vector of unit length, and the model that made it."""
+
+    model: str
+    vector: bytes
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What followed from one call.
+
+    `previous` is the SHA-256 of the bytes of the decision before it in its partition, `call_hash`
+    that of its call's bytes. `facts` are encoded one by one, so a reader that does not know one of
+    them can say which. `reply` is JSON. `key` is the idempotency key that the outcome is kept
+    under; a read has none.
+    """
+
+    call_id: str
+    call_offset: int
+    call_hash: bytes
+    previous: bytes
+    at_us: int
+    tool: str
+    tenant: str
+    space: str
+    reply: bytes
+    facts: list[msgspec.Raw] = []
+    inputs: list[Embedding] = []
+    refused: bool = False
+    code: int | None = None
+    key: str | None = None
+    own_key: bool = False
+    fingerprint: bytes = b""

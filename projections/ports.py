@@ -1,0 +1,116 @@
+"""What a search index must offer, whichever engine is behind it.
+
+An index is fed *changes* in log order, partition by partition, and keeps its own checkpoint in
+its own store. Applying is idempotent: a change at or below the checkpoint of its partition may
+come again and alters nothing. A search sees every change applied before it, committed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float16]
+
+
+class PutText(msgspec.Struct, frozen=True):
+    """Index `text` as document `id` of `space`, replacing what the id held before."""
+
+    space: str
+    id: int
+    text: str
+    session: str | None = None
+    confidence: float = 1.0
+
+
+class PutVector(msgspec.Struct, frozen=True):
+    """Store `vector` as point `id` of `space`, replacing what the id held before.
+
+    `version` is the content's version: a hit with an older one is stale and the caller drops it.
+    """
+
+    space: str
+    id: int
+    version: int
+    vector: Vector
+    session: str | None = None
+    confidence: float = 1.0
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """Take `id` out of `space`; an id that is not there is no error."""
+
+    space: str
+    id: int
+
+
+TextChange = PutText | Remove
+VectorChange = PutVector | Remove
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One search result, best first; `score` is BM25 (text) or cosine similarity (vectors)."""
+
+    id: int
+    score: float
+    version: int = 0
+
+
+class Index(Protocol):
+    """The part that every index shares."""
+
+    def checkpoint(self, partition: int) -> int:
+        """The offset of the last decision of `partition` that is durably in the index; -1: none."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything applied so far durable, checkpoints included, in an order in which the
+        checkpoint is never ahead of the data. Cheap when nothing changed."""
+        ...
+
+    def digest(self) -> dict[str, str]:
+        """Per space a hash of the contents, the same for the same contents however they came."""
+        ...
+
+    def close(self) -> None:
+        """Commit and let go of files and threads."""
+        ...
+
+
+class TextIndex(Index, Protocol):
+    def apply(self, partition: int, offset: int, changes: Sequence[TextChange]) -> None:
+        """Apply one decision's changes. `offset` grows within a partition."""
+        ...
+
+    def search(
+        self,
+        space: str,
+        query: str,
+        limit: int,
+        *,
+        session: str | None = None,
+        min_confidence: float | None = None,
+    ) -> list[Hit]:
+        """BM25 over the OR of the query's tokens, within `space` alone: neither the hits nor the
+        statistics know of other spaces. Ties are ordered by id, the newest first."""
+        ...
+
+
+class VectorIndex(Index, Protocol):
+    def apply(self, partition: int, offset: int, changes: Sequence[VectorChange]) -> None: ...
+
+    def search(
+        self,
+        space: str,
+        vector: Vector,
+        limit: int,
+        *,
+        session: str | None = None,
+        min_confidence: float | None = None,
+    ) -> list[Hit]:
+        """Nearest points of `space` by cosine similarity, approximate where that is faster."""
+        ...

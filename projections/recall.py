@@ -1,0 +1,194 @@
+"""recall: BM25 and vectors, fused, then filtered and ordered by what the state says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from events.arguments import Refused
+from events.robot import Recall
+from projections.filters import Condition, SpatialSort, read_filter, read_spatial_sort
+from projections.fusion import REAL_WORLD_WEIGHT, fuse, is_real, normalise
+from projections.language.summary import human_summary
+from projections.ports import TextIndex, Vector, VectorIndex
+from projections.state import robot as state
+from projections.state.store import View
+
+MAX_FETCH = 1_000_000
+_SUMMARY_FIELDS = ("params", "spatial", "robot", "task")
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A recall that has been checked."""
+
+    text: str
+    space: str
+    n: int
+    min_confidence: float
+    session: str | None
+    conditions: list[Condition]
+    spatial: SpatialSort | None
+
+
+class Found(msgspec.Struct, frozen=True):
+    memories: list[dict[str, Any]]
+    mode: str
+
+    @property
+    def ids(self) -> list[int]:
+        return [one["id"] for one in self.memories]
+
+
+def read_query(tenant: str, args: Recall) -> Query:
+    """The query that the arguments ask for, or `Refused`."""
+    text = args.query.strip()
+    if not text:
+        raise Refused("query must not be empty: say what to look for")
+    return Query(
+        text=text,
+        space=state.robot_space(tenant, args.collection),
+        n=args.n,
+        min_confidence=args.min_confidence,
+        session=args.session_id,
+        conditions=read_filter(args.context_filter),
+        spatial=read_spatial_sort(args.spatial_sort),
+    )
+
+
+def recall(
+    view: View, text: TextIndex, vectors: VectorIndex | None, vector: Vector | None, query: Query
+) -> Found:
+    """The best memories for `query`; as many as it asks for whenever that many match.
+
+    The indexes filter by space, session and confidence (which only ever falls after it was
+    indexed); the state then decides on the rest. When too few rows survive, more are fetched.
+    """
+    fetch = query.n * (4 if query.conditions or query.spatial else 2)
+    while True:
+        legs = [
+            text.search(
+                query.space,
+                query.text,
+                fetch,
+                session=query.session,
+                min_confidence=query.min_confidence,
+            )
+        ]
+        if vectors is not None and vector is not None:
+            legs.append(
+                vectors.search(
+                    query.space,
+                    vector,
+                    fetch,
+                    session=query.session,
+                    min_confidence=query.min_confidence,
+                )
+            )
+        kept = _keep(view, [[(hit.id, hit.version) for hit in leg] for leg in legs], query)
+        exhausted = all(len(leg) < fetch for leg in legs)
+        if len(kept) >= query.n or exhausted or fetch >= MAX_FETCH:
+            break
+        fetch *= 4
+    mode = _mode(bool(legs[0]), len(legs) == 2, len(legs) == 2 and bool(legs[1]))
+    best = normalise([(row.memory.id, row.score) for row in kept[: query.n]])
+    return Found(
+        [_show(row, score) for row, (_, score) in zip(kept[: query.n], best, strict=True)],
+        mode,
+    )
+
+
+class _Row(msgspec.Struct):
+    memory: state.Memory
+    context: dict[str, Any]
+    score: float = 0.0
+    distance: float | None = None
+
+
+def _keep(view: View, legs: list[list[tuple[int, int]]], query: Query) -> list[_Row]:
+    """The candidates that the state lets pass, in the order they are shown."""
+    rows: dict[int, _Row] = {}
+    candidates = sorted({number for leg in legs for number, _ in leg})
+    for start in range(0, len(candidates), 500):
+        for memory in state.memories(view, candidates[start : start + 500]):
+            if memory.status == "active" and memory.space == query.space:
+                rows[memory.id] = _Row(memory, _context(memory.context))
+    ranked = [
+        [
+            number
+            for number, version in leg
+            if number in rows and version in (0, rows[number].memory.version)
+        ]
+        for leg in legs
+    ]
+    fused = fuse(
+        ranked,
+        lambda number: REAL_WORLD_WEIGHT if is_real(rows[number].memory.context) else 1.0,
+    )
+    kept = []
+    for number, score in fused:
+        row = rows[number]
+        if row.memory.confidence < query.min_confidence:
+            continue
+        if query.session is not None and row.memory.session != query.session:
+            continue
+        if not all(condition.holds(row.context) for condition in query.conditions):
+            continue
+        row.score = score
+        kept.append(row)
+    return kept if query.spatial is None else _by_distance(kept, query.spatial)
+
+
+def _by_distance(rows: list[_Row], spatial: SpatialSort) -> list[_Row]:
+    """Nearest first; without a position last, or left out when there is a largest distance."""
+    for row in rows:
+        row.distance = spatial.distance(row.context)
+    if spatial.max_distance is not None:
+        limit = spatial.max_distance
+        rows = [row for row in rows if row.distance is not None and row.distance <= limit]
+    return sorted(rows, key=lambda row: float("inf") if row.distance is None else row.distance)
+
+
+def _mode(words: bool, has_vectors: bool, meaning: bool) -> str:
+    if not has_vectors:
+        return "bm25_only"
+    if words == meaning:
+        return "hybrid"
+    return "bm25_only" if words else "vec_only"
+
+
+def _context(text: str) -> dict[str, Any]:
+    parsed = msgspec.json.decode(text) if text else {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _show(row: _Row, score: float) -> dict[str, Any]:
+    memory = row.memory
+    shown: dict[str, Any] = {
+        "id": memory.id,
+        "content": memory.content,
+        "human_summary": human_summary(memory.content),
+        "type": memory.kind,
+        "perception_type": memory.perception_type,
+        "session_id": memory.session,
+        "category": memory.category,
+        "confidence": memory.confidence,
+        "context": memory.context,
+        **{name: row.context.get(name) for name in _SUMMARY_FIELDS},
+        "_rrf_score": score,
+        "created_at": iso(memory.created_at_us),
+    }
+    if memory.kind == "perception":
+        shown["perception_data"] = msgspec.json.decode(memory.data) if memory.data else None
+        shown["perception_metadata"] = (
+            msgspec.json.decode(memory.metadata) if memory.metadata else None
+        )
+    if row.distance is not None:
+        shown["_distance"] = round(row.distance, 6)
+    return shown
+
+
+def iso(at_us: int) -> str:
+    """UTC, to the second, as the API shows times."""
+    return datetime.fromtimestamp(at_us // 1_000_000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")

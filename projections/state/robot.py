@@ -1,0 +1,497 @@
+"""The robot family's part of the state: what its facts do, and what deciding may ask."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from math import ceil, log
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.envelope import Decision, Embedding
+from events.robot import (
+    DuplicateFound,
+    Embedded,
+    MemoriesConsolidated,
+    MemoriesDecayed,
+    MemoriesRecalled,
+    MemoryForgotten,
+    MemoryLearned,
+    MemoryUpdated,
+    SessionEnded,
+    SessionStarted,
+)
+from projections.language import content_hash, guard, token_set
+from projections.ports import Vector
+from projections.state.store import Moment, View, Writable, evolves
+
+PROTECTED = ("constraint", "postmortem", "gotcha")
+"""Categories that neither fade nor get merged."""
+
+_DAY_US = 86_400_000_000.0
+_RECORDING = "~"
+"""Stands as the guard of perceptions: they are found by their words, never judged duplicates."""
+
+COUNTER = "memory"
+
+
+class Memory(msgspec.Struct, frozen=True):
+    id: int
+    space: str
+    kind: str
+    perception_type: str | None
+    content: str
+    content_hash: str
+    version: int
+    context: str
+    category: str
+    tags: list[str]
+    scope_files: list[str]
+    confidence: float
+    session: str | None
+    data: str | None
+    metadata: str | None
+    status: str
+    superseded_by: int | None
+    forgotten_because: str | None
+    created_at_us: int
+    updated_at_us: int
+    accessed_at_us: int | None
+    access_count: int
+
+
+class Session(msgspec.Struct, frozen=True):
+    id: str
+    space: str
+    ended: bool
+
+
+_MEMORY = """
+SELECT memory.id, space.name, kind, perception_type, content, content_hash, version, context,
+  category, tags, scope_files, confidence, session, data, metadata, status, superseded_by,
+  forgotten_because, created_at_us, updated_at_us, accessed_at_us, access_count
+FROM memory JOIN space ON space.id = memory.space
+"""
+
+
+def robot_space(tenant: str, collection: str) -> str:
+    """The space that holds a collection's memories and sessions."""
+    return f"{tenant}/robot/{collection}"
+
+
+def collection_of(space: str) -> str:
+    return space.split("/robot/", 1)[1]
+
+
+def guard_key(text: str) -> str:
+    """The text's numbers, units and negations as one short key; empty when it has none."""
+    signature = guard(text)
+    if not signature:
+        return ""
+    return hashlib.blake2b(signature.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+# --- questions ---------------------------------------------------------------------------------
+
+
+def memory(view: View, number: int) -> Memory | None:
+    rows = memories(view, [number])
+    return rows[0] if rows else None
+
+
+def memories(view: View, numbers: Sequence[int]) -> list[Memory]:
+    """Those of `numbers` that exist, in no particular order, whatever their status."""
+    sql = f"{_MEMORY} WHERE memory.id IN ({_marks(numbers)})"
+    return [_memory(row) for row in view.all(sql, *numbers)]
+
+
+def session_memories(view: View, session: str) -> list[Memory]:
+    """The session's active memories, oldest first."""
+    sql = f"{_MEMORY} WHERE session = ? AND status = 'active' ORDER BY memory.id"
+    return [_memory(row) for row in view.all(sql, session)]
+
+
+def session(view: View, number: str) -> Session | None:
+    row = view.one(
+        "SELECT session.id, space.name, ended_at_us FROM session"
+        " JOIN space ON space.id = session.space WHERE session.id = ?",
+        number,
+    )
+    return None if row is None else Session(row[0], row[1], row[2] is not None)
+
+
+def active_count(view: View, space: str) -> int:
+    row = view.one("SELECT active FROM space WHERE name = ?", space)
+    return 0 if row is None else int(row[0])
+
+
+def same_text(view: View, space: int, text: str, *, but: int = 0) -> int | None:
+    """The active memory (not a perception) that says exactly this, normalised; never `but`."""
+    row = view.one(
+        "SELECT id FROM memory WHERE space = ? AND content_hash = ? AND status = 'active'"
+        " AND kind = 'fact' AND id <> ? ORDER BY id LIMIT 1",
+        space,
+        content_hash(text),
+        but,
+    )
+    return None if row is None else int(row[0])
+
+
+def alike_by_words(
+    view: View, space: int, text: str, threshold: float, *, guarded: bool, but: int = 0
+) -> tuple[int, float] | None:
+    """The memory with the highest Jaccard similarity over `threshold`, exactly; never `but`.
+
+    Two sets can only reach the threshold when they share one of the rarest few tokens, so only
+    those tokens' postings are searched for candidates. `guarded`: only texts with the same numbers
+    and negations.
+    """
+    mine = token_set(text)
+    count = len(mine)
+    if not count:
+        return None
+    frequencies = _frequencies(view, space, mine)
+    rarest = sorted(mine, key=lambda token: (frequencies.get(token, 0), token))
+    prefix = rarest[: count - ceil(threshold * count) + 1]
+    same_guard, key = ("guard = ?", guard_key(text)) if guarded else ("guard <> ?", _RECORDING)
+    rows = view.all(
+        f"SELECT memory, words, count(*) FROM posting"
+        f" WHERE space = ? AND token IN ({_marks(mine)}) AND {same_guard} AND memory IN ("
+        f"  SELECT memory FROM posting WHERE space = ? AND token IN ({_marks(prefix)})"
+        f"  AND {same_guard} AND words BETWEEN ? AND ? AND memory <> ?)"
+        " GROUP BY memory",
+        space,
+        *mine,
+        key,
+        space,
+        *prefix,
+        key,
+        ceil(threshold * count),
+        int(count / threshold),
+        but,
+    )
+    scored = [(shared / (count + words - shared), -number) for number, words, shared in rows]
+    similarity, number = max(scored, default=(0.0, 0))
+    return (-number, similarity) if similarity > threshold else None
+
+
+def alike_by_meaning(
+    view: Writable,
+    space: int,
+    text: str,
+    embedding: Embedding,
+    threshold: float,
+    *,
+    guarded: bool,
+    but: int = 0,
+) -> tuple[int, float] | None:
+    """The memory (not a perception) whose vector is nearest, over `threshold`; never `but`."""
+    key = guard_key(text)
+    for near in view.nearest.above(space, embedding.model, vector_of(embedding), threshold):
+        kind, other = view.one("SELECT kind, guard FROM memory WHERE id = ?", near.id)
+        if near.id != but and kind == "fact" and (not guarded or other == key):
+            return near.id, near.similarity
+    return None
+
+
+def rank_by_words(view: View, space: int, text: str, limit: int) -> list[int]:
+    """BM25 over the state's own postings: exact, and the same on every node."""
+    row = view.one("SELECT active, words FROM space WHERE id = ?", space)
+    total, average = row[0], row[1] / max(1, row[0])
+    wanted = token_set(text)
+    frequencies = _frequencies(view, space, wanted)
+    chosen, budget = [], 20_000
+    for token in sorted(frequencies, key=lambda one: (frequencies[one], one))[:32]:
+        budget -= frequencies[token]
+        if budget < 0:
+            break
+        chosen.append(token)
+    scores: Counter[int] = Counter()
+    for token in chosen:
+        there = frequencies[token]
+        weight = log(1 + (total - there + 0.5) / (there + 0.5))
+        for number, words in view.all(
+            "SELECT memory, words FROM posting WHERE space = ? AND token = ?", space, token
+        ):
+            scores[number] += weight * 2.2 / (1 + 1.2 * (0.25 + 0.75 * words / max(average, 1)))
+    ranked = sorted(scores.items(), key=lambda one: (-round(one[1], 9), one[0]))
+    return [number for number, _ in ranked[:limit]]
+
+
+def decayable(view: View, space: int, at_us: int, min_days: float, floor: float) -> int:
+    """How many memories a decay at `at_us` would touch."""
+    sql = f"SELECT count(*) FROM memory WHERE {_FADING}"
+    return int(view.one(sql, *_fading(space, at_us, min_days, floor))[0])
+
+
+def without_vector(view: View, model: str, after: int, limit: int) -> list[tuple[int, str, str]]:
+    """Active memories past id `after` that have no vector of `model`: id, space, content."""
+    return view.all(
+        "SELECT memory.id, space.name, content FROM memory JOIN space ON space.id = memory.space"
+        " LEFT JOIN vector ON vector.memory = memory.id AND vector.model = ?"
+        " WHERE status = 'active' AND vector.memory IS NULL AND memory.id > ?"
+        " ORDER BY memory.id LIMIT ?",
+        model,
+        after,
+        limit,
+    )
+
+
+def vector_of(embedding: Embedding) -> Vector:
+    return np.frombuffer(embedding.vector, dtype=np.float16)
+
+
+def vectors_of(view: View, model: str, numbers: Iterable[int]) -> list[Vector]:
+    found = []
+    for number in numbers:
+        row = view.one("SELECT vector FROM vector WHERE memory = ? AND model = ?", number, model)
+        if row is not None:
+            found.append(np.frombuffer(row[0], dtype=np.float16))
+    return found
+
+
+def _memory(row: Any) -> Memory:
+    values = list(row)
+    values[9], values[10] = msgspec.json.decode(row[9]), msgspec.json.decode(row[10])
+    return Memory(*values)
+
+
+def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int]:
+    wanted = list(tokens)
+    return dict(
+        view.all(
+            "SELECT token, memories FROM frequency"
+            f" WHERE space = ? AND token IN ({_marks(wanted)})",
+            space,
+            *wanted,
+        )
+    )
+
+
+def _marks(values: Collection[Any]) -> str:
+    return ",".join("?" * len(values))
+
+
+_LAST_USE = "max(coalesce(accessed_at_us, created_at_us), coalesce(decayed_at_us, 0))"
+_FADING = (
+    "space = ? AND status = 'active' AND confidence > ?"
+    f" AND category NOT IN ({','.join(repr(one) for one in PROTECTED)})"
+    f" AND (? - {_LAST_USE}) / {_DAY_US} > ?"
+)
+
+
+def _fading(space: int, at_us: int, min_days: float, floor: float) -> tuple[Any, ...]:
+    return space, floor, at_us, min_days
+
+
+# --- facts -------------------------------------------------------------------------------------
+
+
+def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Decision) -> None:
+    space = view.ensure_space(moment.space)
+    key = _RECORDING if fact.kind == "perception" else guard_key(fact.content)
+    words = token_set(fact.content)
+    view.take_id(COUNTER)
+    view.run(
+        "INSERT INTO memory (id, space, kind, perception_type, content, content_hash, guard, words,"
+        " version, context, category, tags, scope_files, confidence, session, data, metadata,"
+        " status, created_at_us, updated_at_us)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?)",
+        fact.memory_id,
+        space,
+        fact.kind,
+        fact.perception_type,
+        fact.content,
+        content_hash(fact.content),
+        key,
+        len(words),
+        fact.context,
+        fact.category,
+        msgspec.json.encode(fact.tags).decode(),
+        msgspec.json.encode(fact.scope_files).decode(),
+        fact.confidence,
+        fact.session_id,
+        fact.data,
+        fact.metadata,
+        moment.at_us,
+        moment.at_us,
+    )
+    _enter(view, space, fact.memory_id, words, key)
+    if fact.embedding is not None:
+        _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
+    view.touched(f"memory:{fact.memory_id}", moment)
+
+
+def _duplicate(view: Writable, fact: DuplicateFound, moment: Moment, decision: Decision) -> None:
+    view.touched(f"memory:{fact.existing_id}", moment)
+
+
+def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Decision) -> None:
+    space, kind = _leave(view, fact.memory_id)
+    key = _RECORDING if kind == "perception" else guard_key(fact.content)
+    words = token_set(fact.content)
+    view.run(
+        "UPDATE memory SET content = ?, content_hash = ?, guard = ?, words = ?, version = ?,"
+        " context = ?, category = ?, tags = ?, scope_files = ?, confidence = ?, updated_at_us = ?"
+        " WHERE id = ?",
+        fact.content,
+        content_hash(fact.content),
+        key,
+        len(words),
+        fact.version,
+        fact.context,
+        fact.category,
+        msgspec.json.encode(fact.tags).decode(),
+        msgspec.json.encode(fact.scope_files).decode(),
+        fact.confidence,
+        moment.at_us,
+        fact.memory_id,
+    )
+    view.run("DELETE FROM vector WHERE memory = ?", fact.memory_id)
+    _enter(view, space, fact.memory_id, words, key)
+    if fact.embedding is not None:
+        _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
+    view.touched(f"memory:{fact.memory_id}", moment)
+
+
+def _forgotten(view: Writable, fact: MemoryForgotten, moment: Moment, decision: Decision) -> None:
+    _leave(view, fact.memory_id)
+    view.run(
+        "UPDATE memory SET status = 'invalidated', forgotten_because = ?, updated_at_us = ?"
+        " WHERE id = ?",
+        fact.reason,
+        moment.at_us,
+        fact.memory_id,
+    )
+    view.touched(f"memory:{fact.memory_id}", moment)
+
+
+def _recalled(view: Writable, fact: MemoriesRecalled, moment: Moment, decision: Decision) -> None:
+    view.connection.executemany(
+        "UPDATE memory SET accessed_at_us = ?, access_count = access_count + 1 WHERE id = ?",
+        [(moment.at_us, number) for number in fact.memory_ids],
+    )
+
+
+def _started(view: Writable, fact: SessionStarted, moment: Moment, decision: Decision) -> None:
+    space = view.ensure_space(moment.space)
+    view.run(
+        "INSERT INTO session (id, space, context, started_at_us) VALUES (?, ?, ?, ?)",
+        fact.session_id,
+        space,
+        fact.context,
+        moment.at_us,
+    )
+    view.touched(f"session:{fact.session_id}", moment)
+
+
+def _ended(view: Writable, fact: SessionEnded, moment: Moment, decision: Decision) -> None:
+    view.run(
+        "UPDATE session SET ended_at_us = ?, outcome_score = ? WHERE id = ?",
+        moment.at_us,
+        fact.outcome_score,
+        fact.session_id,
+    )
+    view.touched(f"session:{fact.session_id}", moment)
+
+
+def _decayed(view: Writable, fact: MemoriesDecayed, moment: Moment, decision: Decision) -> None:
+    space = view.ensure_space(moment.space)
+    view.run(
+        f"UPDATE memory SET confidence = decayed(confidence, (? - {_LAST_USE}) / {_DAY_US}, ?),"
+        f" decayed_at_us = ? WHERE {_FADING}",
+        moment.at_us,
+        fact.rate,
+        moment.at_us,
+        *_fading(space, moment.at_us, fact.min_days, fact.floor),
+    )
+
+
+def _consolidated(
+    view: Writable, fact: MemoriesConsolidated, moment: Moment, decision: Decision
+) -> None:
+    for number in fact.superseded:
+        _leave(view, number)
+        view.run(
+            "UPDATE memory SET status = 'superseded', superseded_by = ?, updated_at_us = ?"
+            " WHERE id = ?",
+            fact.kept,
+            moment.at_us,
+            number,
+        )
+        view.touched(f"memory:{number}", moment)
+    view.touched(f"memory:{fact.kept}", moment)
+
+
+def _embedded(view: Writable, fact: Embedded, moment: Moment, decision: Decision) -> None:
+    row = view.one(
+        "SELECT space FROM memory WHERE id = ? AND content_hash = ? AND status = 'active'",
+        fact.memory_id,
+        fact.content_hash,
+    )
+    if row is not None:
+        _put_vector(view, row[0], fact.memory_id, decision.inputs[fact.embedding])
+
+
+def _enter(view: Writable, space: int, number: int, words: frozenset[str], key: str) -> None:
+    view.run(
+        "UPDATE space SET active = active + 1, words = words + ? WHERE id = ?", len(words), space
+    )
+    view.connection.executemany(
+        "INSERT INTO posting VALUES (?, ?, ?, ?, ?)",
+        [(space, token, key, number, len(words)) for token in sorted(words)],
+    )
+    view.connection.executemany(
+        "INSERT INTO frequency VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET memories = memories + 1",
+        [(space, token) for token in sorted(words)],
+    )
+
+
+def _leave(view: Writable, number: int) -> tuple[int, str]:
+    """Take a memory out of everything that deciding looks through."""
+    space, kind, content, key = view.one(
+        "SELECT space, kind, content, guard FROM memory WHERE id = ?", number
+    )
+    words = sorted(token_set(content))
+    view.run(
+        "UPDATE space SET active = active - 1, words = words - ? WHERE id = ?", len(words), space
+    )
+    view.connection.executemany(
+        "DELETE FROM posting WHERE space = ? AND token = ? AND guard = ? AND memory = ?",
+        [(space, token, key, number) for token in words],
+    )
+    view.connection.executemany(
+        "UPDATE frequency SET memories = memories - 1 WHERE space = ? AND token = ?",
+        [(space, token) for token in words],
+    )
+    view.connection.executemany(
+        "DELETE FROM frequency WHERE space = ? AND token = ? AND memories = 0",
+        [(space, token) for token in words],
+    )
+    view.nearest.remove(space, number)
+    return space, kind
+
+
+def _put_vector(view: Writable, space: int, number: int, embedding: Embedding) -> None:
+    view.run(
+        "INSERT OR REPLACE INTO vector VALUES (?, ?, ?)",
+        number,
+        embedding.model,
+        embedding.vector,
+    )
+    view.nearest.put(space, embedding.model, number, vector_of(embedding))
+
+
+evolves(MemoryLearned, _learned)
+evolves(DuplicateFound, _duplicate)
+evolves(MemoryUpdated, _updated)
+evolves(MemoryForgotten, _forgotten)
+evolves(MemoriesRecalled, _recalled)
+evolves(SessionStarted, _started)
+evolves(SessionEnded, _ended)
+evolves(MemoriesDecayed, _decayed)
+evolves(MemoriesConsolidated, _consolidated)
+evolves(Embedded, _embedded)

@@ -1,0 +1,281 @@
+"""One partition's state: a SQLite file that follows the partition's decisions.
+
+The decider works inside an open write transaction: what it has decided and not yet seen on the
+log is visible to it alone (the overlay), committed once the log has it, dropped when the append
+failed. Readers have connections of their own and see only what was committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from events.chain import Head, extend, void_reason
+from events.codec import Fact, decode_decision, decode_facts
+from events.envelope import Decision
+from events.ids import nth_id
+from projections.state.nearest import Nearest
+from projections.state.schema import CANONICAL, FORMAT, SCHEMA
+
+OWN_KEYS_KEPT = 1000
+"""Outcomes of calls without an idempotency key of their caller's are kept for this many calls."""
+KEYS_KEPT_US = 30 * 86_400_000_000
+"""Outcomes under a caller's own idempotency key are kept for 30 days."""
+
+
+class StateError(Exception):
+    """The state cannot be used as it is; the sentence says what to do."""
+
+
+class Gap(StateError):
+    """A decision is missing between the state and what it was given."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """When and where a fact happened."""
+
+    at_us: int
+    tenant: str
+    space: str
+    call_offset: int
+
+
+class View:
+    """A connection to read the state with, and what goes with it."""
+
+    def __init__(self, connection: sqlite3.Connection, partition: int, partitions: int) -> None:
+        self.connection = connection
+        self.partition = partition
+        self.partitions = partitions
+
+    def one(self, sql: str, *parameters: Any) -> Any:
+        return self.connection.execute(sql, parameters).fetchone()
+
+    def all(self, sql: str, *parameters: Any) -> list[Any]:
+        return self.connection.execute(sql, parameters).fetchall()
+
+    def run(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        return self.connection.execute(sql, parameters)
+
+    def space_id(self, name: str) -> int | None:
+        row = self.one("SELECT id FROM space WHERE name = ?", name)
+        return None if row is None else int(row[0])
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a call with an idempotency key came to."""
+
+    fingerprint: bytes
+    refused: bool
+    code: int | None
+    reply: bytes
+
+
+class Writable(View):
+    """The state as the decider and `evolve` see it, overlay included."""
+
+    def __init__(self, connection: sqlite3.Connection, partition: int, partitions: int) -> None:
+        super().__init__(connection, partition, partitions)
+        self.nearest = Nearest(connection)
+
+    def peek_id(self, counter: str, nth: int = 1) -> int:
+        """The `nth` id that will be handed out next under `counter`."""
+        row = self.one("SELECT n FROM counter WHERE name = ?", counter)
+        return nth_id((row[0] if row else 0) + nth, self.partition, self.partitions)
+
+    def take_id(self, counter: str) -> None:
+        self.run("INSERT INTO counter VALUES (?, 1) ON CONFLICT DO UPDATE SET n = n + 1", counter)
+
+    def ensure_space(self, name: str) -> int:
+        self.run("INSERT OR IGNORE INTO space (name) VALUES (?)", name)
+        return int(self.one("SELECT id FROM space WHERE name = ?", name)[0])
+
+    def outcome(self, tenant: str, key: str) -> Outcome | None:
+        row = self.one(
+            "SELECT fingerprint, refused, code, reply FROM outcome WHERE tenant = ? AND key = ?",
+            tenant,
+            key,
+        )
+        return None if row is None else Outcome(row[0], bool(row[1]), row[2], row[3])
+
+    def touched(self, subject: str, moment: Moment) -> None:
+        """Note in the audit index that a call touched `subject`, such as `memory:12`."""
+        self.run("INSERT OR IGNORE INTO audit VALUES (?, ?)", subject, moment.call_offset)
+
+
+F = TypeVar("F", bound=Fact)
+_evolve: dict[type[Fact], Callable[[Writable, Any, Moment, Decision], None]] = {}
+
+
+def evolves(fact_type: type[F], function: Callable[[Writable, F, Moment, Decision], None]) -> None:
+    """`function` carries out `fact_type` on the state; every family registers its own."""
+    _evolve[fact_type] = function
+
+
+class PartitionState:
+    """The state of one partition in `path` (None: in memory), made when it is not there."""
+
+    def __init__(self, path: Path | None, partition: int, partitions: int) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        self._path = path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._readers: list[sqlite3.Connection] = []
+        self.view = Writable(self._connect(), partition, partitions)
+        self._prepare()
+        self._load_chain()
+
+    def _load_chain(self) -> None:
+        row = self.view.one("SELECT next_offset, hash, next_call, at_us FROM chain")
+        self.next_offset: int = row[0]
+        self.head = Head(row[1], row[2], row[3])
+
+    def begin(self) -> None:
+        self.view.run("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.view.run(
+            "UPDATE chain SET next_offset = ?, hash = ?, next_call = ?, at_us = ?",
+            self.next_offset,
+            self.head.hash,
+            self.head.next_call,
+            self.head.at_us,
+        )
+        self.view.run("COMMIT")
+
+    def rollback(self) -> None:
+        """Drop the overlay: back to the last commit."""
+        if self.view.connection.in_transaction:
+            self.view.run("ROLLBACK")
+        self.view.nearest.clear()
+        self._load_chain()
+
+    def apply(self, offset: int, data: bytes, decision: Decision | None = None) -> bool:
+        """Carry out the decision at `offset` inside the open transaction.
+
+        Returns whether it counted. One that was applied before changes nothing; one beyond the
+        next offset raises `Gap`.
+        """
+        if offset < self.next_offset:
+            return False
+        if offset > self.next_offset:
+            raise Gap(
+                f"partition {self.partition}: expected decision {self.next_offset}, got {offset}"
+            )
+        if decision is None:
+            decision = decode_decision(data)
+        self.next_offset = offset + 1
+        if void_reason(self.head, decision) is not None:
+            return False
+        moment = Moment(decision.at_us, decision.tenant, decision.space, decision.call_offset)
+        for fact in decode_facts(decision.facts):
+            _evolve[type(fact)](self.view, fact, moment, decision)
+        if decision.key is not None:
+            self._keep_outcome(decision)
+        self.head = extend(self.head, decision, data)
+        return True
+
+    def _keep_outcome(self, decision: Decision) -> None:
+        self.view.run(
+            "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            decision.tenant,
+            decision.key,
+            decision.own_key,
+            decision.call_offset,
+            decision.at_us,
+            decision.fingerprint,
+            decision.refused,
+            decision.code,
+            decision.reply,
+        )
+        self.view.run(
+            "DELETE FROM outcome WHERE own_key = 1 AND call_offset <= ?",
+            decision.call_offset - OWN_KEYS_KEPT,
+        )
+        self.view.run(
+            "DELETE FROM outcome WHERE (tenant, key) IN (SELECT tenant, key FROM outcome"
+            " WHERE own_key = 0 ORDER BY call_offset LIMIT 8) AND at_us < ?",
+            decision.at_us - KEYS_KEPT_US,
+        )
+
+    def reader(self) -> View:
+        """A view of what is committed, for the calling thread."""
+        view: View | None = getattr(self._local, "view", None)
+        if view is None:
+            if self._path is None:
+                return self.view
+            connection = self._connect()
+            with self._lock:
+                self._readers.append(connection)
+            view = View(connection, self.partition, self.partitions)
+            self._local.view = view
+        return view
+
+    def digest(self) -> dict[str, str]:
+        """Per table a hash of its contents in canonical order, the same for the same contents."""
+        return {table: _hash(self._rows(table, order)) for table, order in CANONICAL.items()}
+
+    def _rows(self, table: str, order: str) -> Iterator[Any]:
+        columns = [row[1] for row in self.view.all(f"PRAGMA table_info({table})")]
+        return self.view.run(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._readers:
+                connection.close()
+            self._readers.clear()
+        self.view.connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:" if self._path is None else str(self._path)
+        connection = sqlite3.connect(
+            target, isolation_level=None, check_same_thread=False, timeout=10
+        )
+        # A power cut may take the last commits of the state; the log brings them back.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA cache_size=-8000")
+        connection.create_function("decayed", 3, _decayed, deterministic=True)
+        return connection
+
+    def _prepare(self) -> None:
+        try:
+            version = self.view.one("PRAGMA user_version")[0]
+            if version == 0:
+                self.view.connection.executescript(
+                    f"BEGIN; {SCHEMA} INSERT INTO chain VALUES (1, 0, zeroblob(32), 0, 0);"
+                    f"PRAGMA user_version = {FORMAT}; COMMIT;"
+                )
+                version = FORMAT
+        except sqlite3.DatabaseError as error:
+            raise StateError(
+                f"The state in {self._path} cannot be read ({error}); "
+                "`mnemolog rebuild` makes it anew from the log"
+            ) from error
+        if version != FORMAT:
+            raise StateError(
+                f"The state in {self._path} has format {version}, this version uses {FORMAT}; "
+                "`mnemolog rebuild` makes it anew from the log"
+            )
+
+
+def _decayed(confidence: float, days: float, rate: float) -> float:
+    # Rounded, so that the last bits of different maths libraries never make states differ.
+    return float(round(confidence * (1.0 - rate) ** days, 6))
+
+
+def _hash(rows: Iterator[Any]) -> str:
+    digest = hashlib.sha256()
+    encoder = msgspec.msgpack.Encoder()
+    for row in rows:
+        digest.update(encoder.encode(row))
+    return digest.hexdigest()

@@ -1,0 +1,22 @@
+"""Every tool there is, by name."""
+
+from __future__ import annotations
+
+from events.arguments import Arguments, Refused, parse
+from events.envelope import Call
+from services.decider import robot
+from services.decider.tool import Tool
+
+FAMILIES: dict[str, tuple[Tool, ...]] = {"robot": robot.TOOLS}
+
+TOOLS: dict[str, Tool] = {tool.name: tool for tools in FAMILIES.values() for tool in tools}
+
+
+def read_call(call: Call) -> tuple[Tool, Arguments]:
+    """The tool a call names and its arguments; `Refused` when it cannot be carried out."""
+    if call.truncated is not None:
+        raise Refused(call.truncated.reason)
+    tool = TOOLS.get(call.tool)
+    if tool is None:
+        raise Refused(f"Unknown tool {call.tool[:64]!r}", code=-32602)
+    return tool, parse(tool.arguments, call.arguments)

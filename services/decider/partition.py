@@ -1,0 +1,39 @@
+"""One partition's decider: calls in, decisions out, over the state and an overlay."""
+
+from __future__ import annotations
+
+from events.codec import encode_decision
+from events.envelope import Decision
+from projections.state.store import PartitionState
+from services.decider.decide import Inputs, decide
+from services.decider.rules import Rules
+
+
+class PartitionDecider:
+    """Decides a batch inside one open transaction of the state.
+
+    `begin`, `decide` for each call, append the decisions to the log, then `commit`; when the
+    append failed, `rollback` leaves the state as if nothing had been decided.
+    """
+
+    def __init__(self, state: PartitionState, rules: Rules) -> None:
+        self.state = state
+        self.rules = rules
+
+    def begin(self) -> None:
+        self.state.begin()
+
+    def decide(self, data: bytes, inputs: Inputs) -> tuple[Decision, bytes]:
+        """Decide the partition's next call and carry it out on the overlay."""
+        head = self.state.head
+        decision = decide(self.state.view, head, head.next_call, data, inputs, self.rules)
+        encoded = encode_decision(decision)
+        counted = self.state.apply(self.state.next_offset, encoded, decision)
+        assert counted, "a decision made on the head extends it"
+        return decision, encoded
+
+    def commit(self) -> None:
+        self.state.commit()
+
+    def rollback(self) -> None:
+        self.state.rollback()

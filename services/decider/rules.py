@@ -1,0 +1,19 @@
+"""The numbers that deciding goes by. A replay may set others to see what they would have kept."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    dedup_jaccard: float = 0.70
+    dedup_guard: bool = True
+    """Texts that differ in a number, a unit or a negation are not duplicates."""
+    consolidate_jaccard: float = 0.50
+    consolidate_from: int = 3
+    """A session with fewer memories that could be merged is left alone."""
+    consolidate_below_confidence: float = 0.95
+    decay_rate: float = 0.01
+    decay_after_days: float = 1.0
+    decay_floor: float = 0.05
+    related: int = 5

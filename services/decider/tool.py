@@ -1,0 +1,80 @@
+"""What a tool is to the service: its arguments, its place, and the function that decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from events.arguments import Arguments, Refused
+from events.codec import Fact
+from events.envelope import Call, Embedding
+from projections.state.store import Writable
+from services.decider.rules import Rules
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a call goes: to a space, or to whichever partition an id or a session tells."""
+
+    space: str
+    number: int | None = None
+    session: str | None = None
+
+
+class Model(msgspec.Struct, frozen=True):
+    """What deciding needs to know of the model that made the vectors."""
+
+    name: str
+    dedup_cosine: float
+
+
+class Context(msgspec.Struct, frozen=True):
+    """Everything a decision may depend on, besides the arguments.
+
+    `embeddings` maps a text to its place in `inputs`; a text that could not be embedded is not in
+    it.
+    """
+
+    state: Writable
+    call: Call
+    at_us: int
+    rules: Rules
+    model: Model | None
+    inputs: list[Embedding]
+    embeddings: Mapping[str, int]
+
+    def embedding(self, text: str) -> Embedding | None:
+        place = self.embeddings.get(text)
+        return None if place is None else self.inputs[place]
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """What a tool's function decided: facts for `space`, and the reply."""
+
+    space: str
+    facts: list[Fact]
+    reply: Any
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
+    `Refused`. `texts` are what has to be embedded before deciding."""
+
+    name: str
+    arguments: type[Arguments]
+    place: Callable[[str, Any], Place]
+    decide: Callable[[Context, Any], Decided]
+    texts: Callable[[Any], list[str]] = lambda _: []
+    reads: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    internal: bool = False
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.arguments.__doc__ or "").split())
+
+
+def refuse(sentence: str) -> Refused:
+    return Refused(sentence)

@@ -1,0 +1,162 @@
+"""From what a client sent to a `Request`: bounded, encodable, with an id and a time.
+
+Whatever is wrong with a call, it goes to the service, which refuses it and puts it on the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from events.arguments import MAX_ARGUMENT_BYTES
+from events.envelope import Truncated, sha256
+from services.api import Answer, Request, Service
+
+KEPT_BYTES = 1000
+"""How much is kept of arguments that are too large or cannot be read."""
+MAX_NAME = 128
+MAX_META = 200
+
+
+class Raw(msgspec.Struct, frozen=True):
+    """What is known of bytes that were not kept whole: their beginning, their end, their digest."""
+
+    head: bytes
+    tail: bytes
+    size: int
+    sha256: bytes
+
+
+def raw(data: bytes) -> Raw:
+    return Raw(data[:KEPT_BYTES], data[-KEPT_BYTES:], len(data), sha256(data))
+
+
+class Calls:
+    """Puts a client's calls to the service. `actor` is who they are recorded as, unless the call
+    names somebody in its `_meta`."""
+
+    def __init__(self, service: Service, *, tenant: str = "default", actor: str = "") -> None:
+        self.service = service
+        self._tenant = tenant
+        self._actor = actor
+        self._running: set[asyncio.Task[Answer]] = set()
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Any,
+        meta: Mapping[str, Any] | None = None,
+        client: str = "",
+    ) -> Answer:
+        """Carry out one call. A caller that is cancelled stops waiting; the call itself goes on."""
+        data, truncated = encode(arguments)
+        fields: dict[str, Any] = {}
+        if meta:
+            fields, problem = read_meta(meta)
+            if problem and truncated is None:
+                truncated = Truncated(problem, len(data), sha256(data))
+                data = data[:KEPT_BYTES]
+        return await self._ask(
+            self._request(tool, data, client, truncated=truncated, fields=fields)
+        )
+
+    async def refuse(self, reason: str, given: Raw, tool: str = "", client: str = "") -> Answer:
+        """Have something that could not be read as a call refused and recorded."""
+        truncated = Truncated(reason, given.size, given.sha256)
+        head = given.head[:KEPT_BYTES]
+        return await self._ask(self._request(tool, head, client, truncated=truncated, fields={}))
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for the calls under way, at most `timeout_s` seconds."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout_s)
+
+    def _request(
+        self,
+        tool: str,
+        data: bytes,
+        client: str,
+        *,
+        truncated: Truncated | None,
+        fields: dict[str, Any],
+    ) -> Request:
+        now_ns = time.time_ns()
+        return Request(
+            tool=_clean(tool, MAX_NAME),
+            arguments=data,
+            call_id=f"{now_ns // 1000:016x}{os.urandom(8).hex()}",
+            received_at_us=now_ns // 1000,
+            tenant=self._tenant,
+            client=_clean(client, MAX_META),
+            truncated=truncated,
+            **{"actor": self._actor, **fields},
+        )
+
+    async def _ask(self, request: Request) -> Answer:
+        # In a task of its own: a client that cancels must not break a write off half-way.
+        task = asyncio.ensure_future(self.service.call(request))
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Answer]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # Nobody may be left to look at it.
+
+
+def encode(arguments: Any) -> tuple[bytes, Truncated | None]:
+    """Arguments as JSON; when that cannot be, or is too large, their beginning and the reason."""
+    try:
+        data = msgspec.json.encode(arguments)
+        # The encoder writes NaN and infinities as null: look again where there is a null.
+        if b"null" in data and len(data) <= MAX_ARGUMENT_BYTES:
+            json.dumps(arguments, allow_nan=False)
+    except UnicodeEncodeError:
+        return _cut(arguments, "The arguments hold half of a surrogate pair, which is not text")
+    except ValueError:
+        return _cut(arguments, "The arguments hold NaN or Infinity, which JSON does not have")
+    except (OverflowError, TypeError):
+        return _cut(arguments, "The arguments hold a number that is too large")
+    except RecursionError:
+        return _cut(arguments, "The arguments are nested too deeply")
+    if len(data) > MAX_ARGUMENT_BYTES:
+        reason = (
+            f"The arguments are too large: {len(data):,} bytes as JSON; "
+            f"at most {MAX_ARGUMENT_BYTES:,} are allowed"
+        )
+        return data[:KEPT_BYTES], Truncated(reason, len(data), sha256(data))
+    return data, None
+
+
+def _cut(arguments: Any, reason: str) -> tuple[bytes, Truncated]:
+    try:
+        data = json.dumps(arguments).encode()
+    except (ValueError, RecursionError):
+        data = b""
+    return data[:KEPT_BYTES], Truncated(reason, len(data), sha256(data))
+
+
+def read_meta(meta: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The fields of a `Request` that `_meta` may set, and what is wrong with it, if anything."""
+    fields: dict[str, Any] = {}
+    for name in ("idempotency_key", "actor", "after", "consistency"):
+        value = meta.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_META or not value.isprintable():
+            return fields, f"_meta.{name} must be a text of 1 to {MAX_META} printable characters"
+        if name == "consistency" and value not in ("strong", "eventual"):
+            return fields, "_meta.consistency must be strong or eventual"
+        fields[name] = value
+    return fields, None
+
+
+def _clean(text: str, limit: int) -> str:
+    return text[:limit].encode(errors="replace").decode()

@@ -1,0 +1,281 @@
+"""The embedded node: log, deciders and projections of one data directory, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import structlog
+
+from events.arguments import Arguments, Refused
+from events.envelope import Answered, Call
+from events.ids import partition_of_id, partition_of_session, partition_of_space
+from events.robot import Recall
+from infra.embedder.catalogue import CATALOGUE, Model, covers
+from infra.embedder.lazy import BackgroundEmbedder
+from infra.embedder.store import models_dir
+from infra.log.sqlite import SqliteLog
+from infra.settings import Settings, SettingsError
+from projections.recall import read_query, recall
+from services.api import Answer, Request, Unavailable
+from services.decider import tool as tools
+from services.decider.catalogue import TOOLS, read_call
+from services.decider.decide import Inputs
+from services.decider.partition import PartitionDecider
+from services.decider.rules import Rules
+from services.node.follow import Counted, Progress
+from services.node.missing import MissingVectors
+from services.node.projections import Projections
+from services.node.worker import PartitionWorker
+
+EMBED_THREADS = 2
+READ_THREADS = 4
+COMMIT_EVERY_S = 1.0
+
+_log = structlog.get_logger("mnemolog.node")
+
+
+class EmbeddedNode:
+    """Opens the store in `settings.data_dir`. The caller holds the directory's lock."""
+
+    def __init__(
+        self, settings: Settings, rules: Rules | None = None, progress: Progress | None = None
+    ) -> None:
+        self.settings = settings
+        self.model = model_of(settings)
+        self.embedder = BackgroundEmbedder(self.model, models_dir(settings.models or None))
+        self.embedder.start()
+        self.log = SqliteLog(settings.data_dir / "log.db", settings.partitions)
+        directory = settings.data_dir / "projections"
+        self.projections = Projections(directory, self.log.partitions, self.model)
+        self.projections.catch_up(self.log, progress)
+        self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
+        self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self.rules = rules or Rules()
+        self.workers = [
+            PartitionWorker(p, self.log, PartitionDecider(state, self.rules), self._show)
+            for p, state in enumerate(self.projections.states)
+        ]
+        for worker in self.workers:
+            worker.decide_backlog(self._inputs_of)
+            worker.start()
+        self.missing = MissingVectors(self)
+        self._closing = threading.Event()
+        self._upkeep = threading.Thread(target=self._keep_up, name="upkeep", daemon=True)
+        self._upkeep.start()
+
+    async def call(self, request: Request) -> Answer:
+        tool = TOOLS.get(request.tool)
+        if tool is not None and tool.internal:
+            request = msgspec.structs.replace(request, tool=f"?{request.tool}")
+            tool = None
+        call = Call(
+            id=request.call_id,
+            tool=request.tool,
+            arguments=request.arguments,
+            space=f"{request.tenant}/",
+            received_at_us=request.received_at_us,
+            tenant=request.tenant,
+            actor=request.actor,
+            client=request.client,
+            idempotency_key=request.idempotency_key,
+            truncated=request.truncated,
+        )
+        try:
+            tool, args = read_call(call)
+            if isinstance(args, Recall):
+                read_query(call.tenant, args)
+        except Refused:
+            return await self._decided(call, partition_of_space(call.space, self.log.partitions))
+        place = tool.place(call.tenant, args)
+        call = msgspec.structs.replace(call, space=place.space)
+        partition = self.partition_of(place)
+        if request.after is not None or request.consistency is not None:
+            await self._reached(request)
+        if isinstance(args, Recall):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._reading, self._recall, call, args, partition)
+        return await self._decided(call, partition, tool, args)
+
+    def partition_of(self, place: tools.Place) -> int:
+        count = self.log.partitions
+        if place.number is not None:
+            return partition_of_id(place.number, count)
+        if place.session is not None:
+            found = partition_of_session(place.session, count)
+            if found is not None:
+                return found
+        return partition_of_space(place.space, count)
+
+    def submit(
+        self, call: Call, partition: int, tool: tools.Tool | None, args: Arguments | None
+    ) -> Future[Answer]:
+        """Have a call decided. What it needs embedded is on its way while it waits its turn."""
+        inputs = None
+        if tool is not None and args is not None:
+            texts = tool.texts(args)
+            inputs = self._embedding.submit(self._embed, texts) if texts else self._no_vectors()
+        return self.workers[partition].submit(call, inputs)
+
+    async def health(self) -> dict[str, Any]:
+        stopped = [worker.failed for worker in self.workers if worker.failed]
+        status = self.embedder.poll()
+        ready = status in ("ready", "loading")
+        return {
+            "status": "degraded" if stopped else "ok",
+            "reasons": stopped,
+            "mode": "hybrid" if ready else "bm25_only",
+            "model": {
+                "name": self.embedder.name,
+                "status": status,
+                "reason": self.embedder.reason,
+                "embedding": self.missing.progress(),
+            },
+            "partitions": [
+                {
+                    "partition": state.partition,
+                    "calls": self.log.end(state.partition).calls,
+                    "decisions": self.log.end(state.partition).decisions,
+                    "state": state.next_offset,
+                }
+                for state in self.projections.states
+            ],
+        }
+
+    def close(self) -> None:
+        """Decide what is waiting, make the indexes durable, let go of everything."""
+        self._closing.set()
+        self._upkeep.join()
+        self.missing.stop()
+        for worker in self.workers:
+            worker.stop()
+        self._reading.shutdown()
+        self._embedding.shutdown()
+        self.projections.close()
+        self.log.shut()
+
+    async def _decided(
+        self,
+        call: Call,
+        partition: int,
+        tool: tools.Tool | None = None,
+        args: Arguments | None = None,
+    ) -> Answer:
+        answer = asyncio.wrap_future(self.submit(call, partition, tool, args))
+        try:
+            return await asyncio.wait_for(answer, self.settings.call_timeout_s)
+        except TimeoutError:
+            raise Unavailable(
+                f"No decision within {self.settings.call_timeout_s:g} s. The call may still be "
+                "carried out; ask again under the idempotency key "
+                f"{call.idempotency_key or call.id!r} to learn its outcome"
+            ) from None
+
+    async def _reached(self, request: Request) -> None:
+        """Wait until this node shows the position the caller has seen, or say that it does not."""
+        if request.consistency not in (None, "strong"):
+            raise Unavailable(f"consistency can be 'strong', not {request.consistency[:40]!r}")
+        if request.after is None:
+            return
+        try:
+            partition, offset = (int(part) for part in request.after.split(":"))
+            state = self.projections.states[partition] if partition >= 0 else None
+        except (ValueError, IndexError):
+            state = None
+        if state is None:
+            raise Unavailable(
+                f"after must be a position from an earlier answer, such as 0:41, "
+                f"not {request.after[:40]!r}"
+            )
+        deadline = time.monotonic() + self.settings.call_timeout_s
+        while state.next_offset <= offset:
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"Position {request.after} was not reached here within "
+                    f"{self.settings.call_timeout_s:g} s; this node stands at "
+                    f"{partition}:{state.next_offset - 1}"
+                )
+            await asyncio.sleep(0.01)
+
+    def _recall(self, call: Call, args: Recall, partition: int) -> Answer:
+        started = time.perf_counter()
+        query = read_query(call.tenant, args)
+        projections = self.projections
+        position = projections.states[partition].next_offset - 1
+        vector = None
+        if (
+            self.model is not None
+            and projections.vectors is not None
+            and covers(self.model, query.text)
+        ):
+            embedder = self.embedder.wait(self.settings.model_wait_s)
+            vector = None if embedder is None else embedder.embed_query(query.text)
+        view = projections.states[partition].reader()
+        found = recall(view, projections.text, projections.vectors, vector, query)
+        took_ms = round((time.perf_counter() - started) * 1000, 1)
+        answered = Answered(ids=found.ids, mode=found.mode, ms=took_ms)
+        self.workers[partition].record(msgspec.structs.replace(call, answered=answered))
+        reply = {
+            "memories": found.memories,
+            "total": len(found.memories),
+            "mode": found.mode,
+            "query_ms": took_ms,
+        }
+        return Answer(reply=msgspec.json.encode(reply), position=f"{partition}:{position}")
+
+    def _show(self, partition: int, counted: Counted) -> None:
+        self.projections.show(partition, counted)
+
+    def _inputs_of(self, call: Call) -> Inputs:
+        """What a call on the log needs for deciding."""
+        try:
+            tool, args = read_call(call)
+        except Refused:
+            return Inputs()
+        return self._embed(tool.texts(args))
+
+    def _embed(self, texts: list[str]) -> Inputs:
+        """The vectors of those texts that the model covers; none while there is no model."""
+        if self.model is None:
+            return Inputs()
+        wanted = [text for text in texts if text and covers(self.model, text)]
+        embedder = self.embedder.wait(self.settings.model_wait_s) if wanted else None
+        if wanted and embedder is None:
+            self.missing.look()
+        vectors = (
+            {text: embedder.embed_passage(text).tobytes() for text in wanted} if embedder else {}
+        )
+        return Inputs(_named(self.model), vectors)
+
+    def _no_vectors(self) -> Future[Inputs]:
+        done: Future[Inputs] = Future()
+        done.set_result(Inputs(_named(self.model)) if self.model else Inputs())
+        return done
+
+    def _keep_up(self) -> None:
+        while not self._closing.wait(COMMIT_EVERY_S):
+            try:
+                self.embedder.poll()
+                self.projections.commit()
+            except Exception as error:
+                _log.error("the indexes could not be made durable", error=str(error))
+
+
+def model_of(settings: Settings) -> Model | None:
+    if settings.model == "none":
+        return None
+    model = CATALOGUE.get(settings.model)
+    if model is None:
+        raise SettingsError(
+            f"There is no model {settings.model!r}; `mnemolog models list` shows them, "
+            "and `none` turns vectors off"
+        )
+    return model
+
+
+def _named(model: Model) -> tools.Model:
+    return tools.Model(model.name, model.dedup_cosine)

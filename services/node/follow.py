@@ -1,0 +1,122 @@
+"""Following the log: which decisions count, and bringing projections up to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from events.chain import Head, extend, void_reason
+from events.codec import decode_decision, decode_facts
+from events.envelope import Decision
+from events.log import Ends, Stored
+from projections.ports import TextIndex, VectorIndex
+from projections.state.store import PartitionState
+from projections.text.robot import text_changes
+from projections.vectors.robot import vector_changes
+
+BATCH = 500
+
+Progress = Callable[[int], None]
+"""Called with the number of decisions that were gone through since the last call."""
+
+
+class ReadableLog(Protocol):
+    """The part of a log that following needs, from the thread that follows."""
+
+    @property
+    def partitions(self) -> int: ...
+    def calls(self, partition: int, start: int, limit: int) -> list[Stored]: ...
+    def decisions(self, partition: int, start: int, limit: int) -> list[Stored]: ...
+    def end(self, partition: int) -> Ends: ...
+
+
+class BatchLog(ReadableLog, Protocol):
+    """A log in this process, where calls and their decisions become durable together."""
+
+    def append(
+        self,
+        partition: int,
+        calls: Sequence[tuple[str, bytes]],
+        decisions: Sequence[tuple[str, bytes]],
+    ) -> tuple[int, int]: ...
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A decision that counts."""
+
+    offset: int
+    decision: Decision
+
+
+def follow_state(
+    log: ReadableLog,
+    state: PartitionState,
+    *,
+    until: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Bring a partition's state up to the decision before `until`, or to the end of the log."""
+    while until is None or state.next_offset < until:
+        limit = BATCH if until is None else min(BATCH, until - state.next_offset)
+        batch = log.decisions(state.partition, state.next_offset, limit)
+        if not batch:
+            return
+        state.begin()
+        try:
+            for stored in batch:
+                state.apply(stored.offset, stored.data)
+        except BaseException:
+            state.rollback()
+            raise
+        state.commit()
+        if progress is not None:
+            progress(len(batch))
+
+
+def counted_after(
+    log: ReadableLog, partition: int, checkpoint: int, progress: Progress | None = None
+) -> Iterator[Counted]:
+    """The counting decisions past `checkpoint`, which is the offset of one itself (-1: none).
+
+    Where the chain stands at the checkpoint follows from the decision there.
+    """
+    head = Head()
+    if checkpoint >= 0:
+        stored = log.decisions(partition, checkpoint, 1)[0]
+        head = extend(head, decode_decision(stored.data), stored.data)
+    start = checkpoint + 1
+    while batch := log.decisions(partition, start, BATCH):
+        for stored in batch:
+            decision = decode_decision(stored.data)
+            if void_reason(head, decision) is None:
+                head = extend(head, decision, stored.data)
+                yield Counted(stored.offset, decision)
+        start = batch[-1].offset + 1
+        if progress is not None:
+            progress(len(batch))
+
+
+def feed_text(index: TextIndex, partition: int, counted: Counted) -> None:
+    changes = text_changes(counted.decision, decode_facts(counted.decision.facts))
+    index.apply(partition, counted.offset, changes)
+
+
+def feed_vectors(index: VectorIndex, model: str, partition: int, counted: Counted) -> None:
+    changes = vector_changes(counted.decision, decode_facts(counted.decision.facts), model)
+    index.apply(partition, counted.offset, changes)
+
+
+def follow_text(log: ReadableLog, index: TextIndex, progress: Progress | None = None) -> None:
+    for partition in range(log.partitions):
+        for counted in counted_after(log, partition, index.checkpoint(partition), progress):
+            feed_text(index, partition, counted)
+
+
+def follow_vectors(
+    log: ReadableLog, index: VectorIndex, model: str, progress: Progress | None = None
+) -> None:
+    for partition in range(log.partitions):
+        for counted in counted_after(log, partition, index.checkpoint(partition), progress):
+            feed_vectors(index, model, partition, counted)

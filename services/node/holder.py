@@ -1,0 +1,140 @@
+"""The process that holds a data directory: opens the store and serves the others on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from infra.settings import Settings
+from services.api import Answer, Request, Unavailable
+from services.node.embedded import EmbeddedNode
+from services.node.rebuild import rebuild_live
+from services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
+
+_log = structlog.get_logger("mnemolog.holder")
+
+
+class DirectoryLock:
+    """An advisory lock on a file of the data directory; the system lets go of it when the process
+    ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+
+    def take(self) -> bool:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        os.truncate(file, 0)
+        os.write(file, str(os.getpid()).encode())
+        self._file = file
+        return True
+
+    @property
+    def taken(self) -> bool:
+        return self._file is not None
+
+    def holder(self) -> str:
+        """The process id that the holder left in the file."""
+        with contextlib.suppress(OSError):
+            return self.path.read_text().strip() or "unknown"
+        return "unknown"
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class Holder:
+    """The store, opened in this process, and the socket for the others. Needs the lock."""
+
+    def __init__(self, settings: Settings, node: EmbeddedNode) -> None:
+        self.node = node
+        self._path = socket_path(settings.data_dir)
+        self._server: asyncio.Server | None = None
+        self._guests: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Holder:
+        holder = cls(settings, await asyncio.to_thread(EmbeddedNode, settings))
+        holder._path.unlink(missing_ok=True)
+        holder._server = await asyncio.start_unix_server(holder._serve, str(holder._path))
+        holder._path.chmod(0o600)
+        return holder
+
+    async def call(self, request: Request) -> Answer:
+        return await self.node.call(request)
+
+    async def health(self) -> dict[str, Any]:
+        return await self.node.health()
+
+    async def close(self) -> None:
+        """Calls that were taken are decided; guests find another holder."""
+        if self._server is not None:
+            self._server.close()
+        self._path.unlink(missing_ok=True)
+        for guest in list(self._guests):
+            guest.cancel()
+        await asyncio.gather(*self._guests, return_exceptions=True)
+        await asyncio.to_thread(self.node.close)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._guests.add(task)
+        asks: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                ask = ask_decoder.decode(await read_frame(reader))
+                work = asyncio.create_task(self._answer(ask, writer))
+                asks.add(work)
+                work.add_done_callback(asks.discard)
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+            pass
+        finally:
+            self._guests.discard(task)
+            for work in asks:
+                work.cancel()
+            writer.close()
+
+    async def _answer(self, ask: Ask, writer: asyncio.StreamWriter) -> None:
+        told = Told(id=ask.id)
+        try:
+            if ask.op == "call" and ask.request is not None:
+                told.answer = await self.call(ask.request)
+            elif ask.op == "health":
+                told.result = await self.health()
+            elif ask.op == "rebuild":
+                told.result = await self._rebuild(ask, writer)
+            else:
+                told.unavailable = f"This version does not know {ask.op[:40]!r}"
+        except Unavailable as error:
+            told.unavailable = str(error)
+        except Exception as error:
+            _log.error("a call from another process failed", error=str(error), exc_info=True)
+            told.unavailable = f"The call failed: {error}"
+        with contextlib.suppress(ConnectionError):
+            write_frame(writer, told)
+            await writer.drain()
+
+    async def _rebuild(self, ask: Ask, writer: asyncio.StreamWriter) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+
+        def progress(done: int, total: int) -> None:
+            loop.call_soon_threadsafe(write_frame, writer, Told(id=ask.id, progress=(done, total)))
+
+        report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
+        return msgspec.to_builtins(report)  # type: ignore[no-any-return]

@@ -1,0 +1,80 @@
+"""The projections of one store, opened together and brought up to the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.embedder.catalogue import Model
+from projections.ports import TextIndex, VectorIndex
+from projections.state.store import PartitionState
+from services.node.follow import (
+    Counted,
+    Progress,
+    ReadableLog,
+    feed_text,
+    feed_vectors,
+    follow_state,
+    follow_text,
+    follow_vectors,
+)
+
+
+class Projections:
+    """State, text and vectors below `directory`. `model` None: no vectors."""
+
+    def __init__(self, directory: Path, partitions: int, model: Model | None) -> None:
+        from projections.text.index import TantivyText
+
+        self.directory = directory
+        self.model = model
+        self.states = [
+            PartitionState(directory / "state" / f"p{p:04d}.db", p, partitions)
+            for p in range(partitions)
+        ]
+        self.text: TextIndex = TantivyText(directory / "text")
+        self.vectors: VectorIndex | None = None
+        if model is not None:
+            from projections.vectors.edge import EdgeVectors
+
+            self.vectors = EdgeVectors(directory / "vectors" / model.name, model.dims, model.name)
+
+    def catch_up(self, log: ReadableLog, progress: Progress | None = None) -> None:
+        """Bring everything up to the end of the log. `progress` counts each projection's work."""
+        for state in self.states:
+            follow_state(log, state, progress=progress)
+        follow_text(log, self.text, progress)
+        if self.vectors is not None and self.model is not None:
+            follow_vectors(log, self.vectors, self.model.name, progress)
+
+    def show(self, partition: int, counted: Counted) -> None:
+        """Bring one decision, carried out on the state already, into the indexes."""
+        feed_text(self.text, partition, counted)
+        if self.vectors is not None and self.model is not None:
+            feed_vectors(self.vectors, self.model.name, partition, counted)
+
+    def commit(self) -> None:
+        self.text.commit()
+        if self.vectors is not None:
+            self.vectors.commit()
+
+    def digest(self) -> dict[str, str]:
+        """A hash per part (`state/0/memory`, `text/…`, `vectors/…`), equal for equal contents."""
+        found = {
+            f"state/{state.partition}/{table}": value
+            for state in self.states
+            for table, value in state.digest().items()
+        }
+        found |= {f"text/{space}": value for space, value in self.text.digest().items()}
+        if self.vectors is not None and self.model is not None:
+            found |= {
+                f"vectors/{self.model.name}/{space}": value
+                for space, value in self.vectors.digest().items()
+            }
+        return found
+
+    def close(self) -> None:
+        self.text.close()
+        if self.vectors is not None:
+            self.vectors.close()
+        for state in self.states:
+            state.close()

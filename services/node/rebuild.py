@@ -1,0 +1,156 @@
+"""Rebuild: projections made anew from the log, beside the old ones, compared, switched over."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from infra.embedder.catalogue import Model
+from infra.log.sqlite import SqliteLog
+from infra.settings import Settings
+from services.node.follow import ReadableLog
+from services.node.projections import Projections
+
+if TYPE_CHECKING:
+    from services.node.embedded import EmbeddedNode
+
+OnProgress = Callable[[int, int], None]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a rebuild came to. `differences` names the parts whose contents were not the same."""
+
+    decisions: int
+    parts: int
+    verified: bool
+    differences: list[str]
+    state_hash: str
+
+
+def rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Report:
+    """Rebuild under a running node. Reads go on; writes wait while the end is compared."""
+    directory = node.settings.data_dir
+    fresh = _build(node.log, directory, node.model, progress)
+    try:
+        with _paused(node):
+            fresh.catch_up(node.log)
+            if verify:
+                return _compare(node.log, node.projections, fresh)
+            old, report = node.projections, _compare(node.log, None, fresh)
+            fresh.close()
+            _swap(directory)
+            node.projections = Projections(
+                directory / "projections", node.log.partitions, node.model
+            )
+            for worker, state in zip(node.workers, node.projections.states, strict=True):
+                worker.decider.state = state
+        old.close()
+        shutil.rmtree(directory / "projections.old", ignore_errors=True)
+        return report
+    finally:
+        fresh.close()
+        shutil.rmtree(directory / "projections.new", ignore_errors=True)
+
+
+def rebuild_offline(
+    settings: Settings, model: Model | None, verify: bool, progress: OnProgress
+) -> Report:
+    """Rebuild a store that nobody has open. Needs the directory's lock."""
+    directory = settings.data_dir
+    log = SqliteLog(directory / "log.db", settings.partitions)
+    try:
+        fresh = _build(log, directory, model, progress)
+        try:
+            if verify:
+                live = Projections(directory / "projections", log.partitions, model)
+                try:
+                    live.catch_up(log)
+                    return _compare(log, live, fresh)
+                finally:
+                    live.close()
+            report = _compare(log, None, fresh)
+        finally:
+            fresh.close()
+            if verify:
+                shutil.rmtree(directory / "projections.new", ignore_errors=True)
+        _swap(directory)
+        shutil.rmtree(directory / "projections.old", ignore_errors=True)
+        return report
+    finally:
+        log.shut()
+
+
+def _build(
+    log: ReadableLog, directory: Path, model: Model | None, progress: OnProgress
+) -> Projections:
+    beside = directory / "projections.new"
+    shutil.rmtree(beside, ignore_errors=True)
+    fresh = Projections(beside, log.partitions, model)
+    decisions = sum(log.end(p).decisions for p in range(log.partitions))
+    total = decisions * (2 if model is None else 3)
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(min(done, total), total)
+
+    fresh.catch_up(log, advance)
+    return fresh
+
+
+def _compare(log: ReadableLog, live: Projections | None, fresh: Projections) -> Report:
+    made = fresh.digest()
+    there = made if live is None else live.digest()
+    return Report(
+        decisions=sum(log.end(p).decisions for p in range(log.partitions)),
+        parts=len(made),
+        verified=live is not None,
+        differences=sorted(
+            name for name in made.keys() | there.keys() if made.get(name) != there.get(name)
+        ),
+        state_hash=state_hash(made),
+    )
+
+
+def state_hash(digest: dict[str, str]) -> str:
+    """One hash for all of the state, in canonical order."""
+    import hashlib
+
+    parts = sorted((name, value) for name, value in digest.items() if name.startswith("state/"))
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+def _swap(directory: Path) -> None:
+    """Put the new projections in the place of the old. A crash in between loses nothing: what is
+    missing is made from the log at the next start."""
+    old = directory / "projections.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if (directory / "projections").exists():
+        (directory / "projections").rename(old)
+    (directory / "projections.new").rename(directory / "projections")
+
+
+@contextmanager
+def _paused(node: EmbeddedNode) -> Iterator[None]:
+    """No partition decides anything inside."""
+    go_on = threading.Event()
+    arrived = threading.Barrier(len(node.workers) + 1)
+
+    def pause() -> None:
+        arrived.wait(timeout=60)
+        go_on.wait()
+
+    for worker in node.workers:
+        worker.between_batches(pause)
+    try:
+        arrived.wait(timeout=60)
+        yield
+    finally:
+        go_on.set()

@@ -1,0 +1,151 @@
+"""One data directory, many processes: one holds the store, the others work through it.
+
+Whoever gets the directory's lock opens the store and listens on a socket beside it. When the
+holder ends, or is killed, the others race for the lock; the winner opens the store, the rest
+connect to it. A call that was under way is sent again under its own id, and is carried out once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+
+from events.log import LogError
+from infra.settings import Settings, SettingsError
+from projections.state.store import StateError
+from services.api import Answer, Request, Unavailable
+from services.node.guest import Guest, HolderLost
+from services.node.holder import DirectoryLock, Holder
+
+RETRY_S = 0.02
+
+_log = structlog.get_logger("mnemolog.shared")
+_T = TypeVar("_T")
+
+
+class SharedService:
+    """The service on `settings.data_dir`, in this process or another.
+
+    `exclusive`: there may be only one such process on the directory (`mnemolog serve`).
+    """
+
+    def __init__(self, settings: Settings, *, exclusive: bool = False) -> None:
+        self.settings = settings
+        self._exclusive = exclusive
+        self._store = DirectoryLock(settings.data_dir / "lock")
+        self._serving = DirectoryLock(settings.data_dir / "serve.lock")
+        self._way: Holder | Guest | None = None
+        self._attaching: asyncio.Task[Holder | Guest] | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to attach, in the background; `ready` tells when it is done."""
+        self._attaching = asyncio.create_task(self._attach())
+        self._watching = asyncio.create_task(self._watch())
+
+    async def ready(self) -> None:
+        await self._attached()
+
+    async def call(self, request: Request) -> Answer:
+        return await self._through(lambda way: way.call(request))
+
+    async def health(self) -> dict[str, Any]:
+        if self._way is None and self._attaching is not None and not self._attaching.done():
+            return {"status": "starting", "data": str(self.settings.data_dir)}
+        found = await self._through(lambda way: way.health())
+        holds = isinstance(self._way, Holder)
+        return {**found, "data": str(self.settings.data_dir), "holds_store": holds}
+
+    @property
+    def holder(self) -> Holder | None:
+        return self._way if isinstance(self._way, Holder) else None
+
+    @property
+    def guest(self) -> Guest | None:
+        return self._way if isinstance(self._way, Guest) else None
+
+    async def close(self) -> None:
+        for task in (self._watching, self._attaching):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+        if self._way is not None:
+            await self._way.close()
+        self._store.release()
+        self._serving.release()
+
+    async def _through(self, ask: Callable[[Holder | Guest], Awaitable[_T]]) -> _T:
+        """Ask whoever holds the store; when it is lost on the way, ask the next one again."""
+        deadline = time.monotonic() + self.settings.call_timeout_s
+        while True:
+            way = await self._attached()
+            try:
+                return await ask(way)
+            except HolderLost:
+                self._lose(way)
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        "The process that holds the data directory keeps going away; the call may "
+                        "have been carried out"
+                    ) from None
+
+    def _lose(self, way: Holder | Guest) -> None:
+        if self._way is way:
+            self._way = None
+            self._attaching = asyncio.create_task(self._attach())
+
+    async def _watch(self) -> None:
+        """Notice the holder's end without waiting for a call: somebody must hold the store."""
+        while True:
+            with contextlib.suppress(Unavailable):
+                way = await self._attached()
+                if isinstance(way, Guest):
+                    await way.ended()
+                    self._lose(way)
+                    continue
+            await asyncio.sleep(1.0)
+
+    async def _attached(self) -> Holder | Guest:
+        if self._way is not None:
+            return self._way
+        if self._attaching is None:
+            raise Unavailable("The service has not been started")
+        return await asyncio.shield(self._attaching)
+
+    async def _attach(self) -> Holder | Guest:
+        if self._exclusive and not self._serving_taken():
+            raise Unavailable(
+                f"Another `mnemolog serve` (process {self._serving.holder()}) runs on "
+                f"{self.settings.data_dir}. Connect to that one, or give this one another "
+                "directory with --data"
+            )
+        deadline = time.monotonic() + self.settings.call_timeout_s
+        while True:
+            if self._store.take():
+                try:
+                    self._way = await Holder.open(self.settings)
+                except BaseException as error:
+                    self._store.release()
+                    if isinstance(error, (LogError, StateError, SettingsError, OSError)):
+                        raise Unavailable(str(error)) from error
+                    raise
+                return self._way
+            guest = await Guest.connect(self.settings.data_dir)
+            if guest is not None:
+                self._way = guest
+                return guest
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"{self.settings.data_dir} is held by process {self._store.holder()}, which "
+                    "does not answer; end that process and try again"
+                )
+            await asyncio.sleep(RETRY_S)
+
+    def _serving_taken(self) -> bool:
+        return self._serving.taken or self._serving.take()

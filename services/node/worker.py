@@ -1,0 +1,220 @@
+"""One partition's thread: takes calls in order, decides them in batches, makes them durable.
+
+A batch is what was waiting: its calls and decisions become durable in one transaction, then the
+projections show them, then the callers get their replies. Records of reads wait a moment for
+company, so that a recall does not cost a disk flush of its own, but never past a write.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final
+
+import msgspec
+import structlog
+
+from events.codec import NewerVersion, Undecodable, decode_call, encode_call
+from events.envelope import Call, Decision
+from services.api import Answer, Unavailable
+from services.decider.decide import Inputs
+from services.decider.partition import PartitionDecider
+from services.node.follow import BATCH, BatchLog, Counted, follow_state
+
+MAX_BATCH: Final = 64
+MAX_WAITING: Final = 1024
+READS_WAIT_S: Final = 0.02
+
+Show = Callable[[int, Counted], None]
+"""Brings a decision of a partition into the search indexes."""
+
+_log = structlog.get_logger("mnemolog.worker")
+
+
+class _Waiting(msgspec.Struct):
+    call: Call
+    inputs: Future[Inputs] | None
+    answer: Future[Answer] | None
+
+
+class PartitionWorker:
+    def __init__(
+        self, partition: int, log: BatchLog, decider: PartitionDecider, show: Show
+    ) -> None:
+        self.partition = partition
+        self.decider = decider
+        self.failed: str | None = None
+        self._log = log
+        self._show = show
+        self._queue: queue.Queue[_Waiting | Callable[[], None] | None] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._run, name=f"decider-{partition}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, call: Call, inputs: Future[Inputs] | None) -> Future[Answer]:
+        """Have `call` decided; the future is done once the decision is durable and shown."""
+        answer: Future[Answer] = Future()
+        self._put(_Waiting(call, inputs, answer))
+        return answer
+
+    def record(self, call: Call) -> None:
+        """Put a read that was answered on the log, soon."""
+        self._put(_Waiting(call, None, None))
+
+    def between_batches(self, task: Callable[[], None]) -> Future[None]:
+        """Run `task` on the partition's thread, when nothing is being decided."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                task()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._queue.put(run)
+        return done
+
+    def stop(self) -> None:
+        """Decide what is waiting, then end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _put(self, waiting: _Waiting) -> None:
+        if self.failed is not None:
+            raise Unavailable(self.failed)
+        try:
+            self._queue.put_nowait(waiting)
+        except queue.Full:
+            raise Unavailable(
+                f"Too many calls are waiting ({MAX_WAITING}); nothing was recorded, try again"
+            ) from None
+
+    def _run(self) -> None:
+        while True:
+            batch, then = self._collect()
+            if batch:
+                self._carry_out(batch)
+            if then is None:
+                continue
+            if then is _END:
+                return
+            then()
+
+    def _collect(self) -> tuple[list[_Waiting], Callable[[], None] | None]:
+        """The next batch, and what to do after it, if anything."""
+        batch: list[_Waiting] = []
+        deadline = 0.0
+        while len(batch) < MAX_BATCH:
+            try:
+                if not batch:
+                    item = self._queue.get()
+                elif all(one.answer is None for one in batch):
+                    item = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+                else:
+                    item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return batch, _END
+            if not isinstance(item, _Waiting):
+                return batch, item
+            if not batch:
+                deadline = time.monotonic() + READS_WAIT_S
+            batch.append(item)
+        return batch, None
+
+    def _carry_out(self, batch: list[_Waiting]) -> None:
+        try:
+            self._decide(batch)
+        except BaseException as error:
+            self.decider.rollback()
+            _log.error("a batch could not be decided", error=str(error), exc_info=True)
+            failure = Unavailable(
+                f"The call could not be carried out: {error}. It may be on the log already; "
+                "ask again under the same idempotency key"
+            )
+            for one in batch:
+                if one.answer is not None:
+                    one.answer.set_exception(failure)
+            self._recover()
+
+    def _decide(self, batch: list[_Waiting]) -> None:
+        inputs = [Inputs() if one.inputs is None else one.inputs.result() for one in batch]
+        state = self.decider.state
+        self.decider.begin()
+        first = state.next_offset
+        calls, decided = [], []
+        for one, given in zip(batch, inputs, strict=True):
+            data = encode_call(one.call)
+            calls.append((one.call.space, data))
+            decided.append(self.decider.decide(data, given))
+        rows = [(decision.space, encoded) for decision, encoded in decided]
+        self._log.append(self.partition, calls, rows)
+        self.decider.commit()
+        self._show_all(first, [decision for decision, _ in decided])
+        for i, (one, (decision, _)) in enumerate(zip(batch, decided, strict=True)):
+            if one.answer is not None:
+                one.answer.set_result(
+                    Answer(
+                        reply=decision.reply,
+                        refused=decision.refused,
+                        code=decision.code,
+                        position=f"{self.partition}:{first + i}",
+                    )
+                )
+
+    def _show_all(self, first: int, decisions: list[Decision]) -> None:
+        """An index that missed a decision must not see the next one: the partition stops."""
+        try:
+            for i, decision in enumerate(decisions):
+                self._show(self.partition, Counted(first + i, decision))
+        except BaseException as error:
+            self._stop_visibly(error)
+            raise
+
+    def decide_backlog(self, inputs: Callable[[Call], Inputs]) -> None:
+        """Decide the calls that are on the log without a decision; before `start` only."""
+        state = self.decider.state
+        while calls := self._log.calls(self.partition, state.head.next_call, BATCH):
+            for stored in calls:
+                self.decider.begin()
+                first = state.next_offset
+                try:
+                    given = inputs(decode_call(stored.data))
+                except (Undecodable, NewerVersion):
+                    given = Inputs()
+                decision, encoded = self.decider.decide(stored.data, given)
+                self._log.append(self.partition, (), [(decision.space, encoded)])
+                self.decider.commit()
+                self._show_all(first, [decision])
+
+    def _recover(self) -> None:
+        """After a failure the log is the truth: catch up with it, or stop visibly."""
+        if self.failed is not None:
+            return
+        try:
+            follow_state(self._log, self.decider.state)
+            end = self._log.end(self.partition)
+            if end.calls != self.decider.state.head.next_call:
+                raise RuntimeError(
+                    f"{end.calls} calls, {self.decider.state.head.next_call} decided"
+                )
+        except BaseException as error:
+            self._stop_visibly(error)
+
+    def _stop_visibly(self, error: BaseException) -> None:
+        self.failed = (
+            f"Partition {self.partition} has stopped: {error}. Restart mnemolog; "
+            "`mnemolog audit verify` tells more"
+        )
+        _log.error("a partition has stopped", partition=self.partition, error=str(error))
+
+
+def _END() -> None:
+    """Stands for the end of the queue."""

@@ -1,0 +1,91 @@
+"""A text index that is killed at any moment loses nothing that its checkpoint says it has."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from projections.ports import PutText, Remove, TextChange, TextIndex
+from projections.text.index import TantivyText
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 2
+ROUNDS = 10
+DECISIONS_PER_ROUND = 150
+"""In each partition: more than a child gets done before it is killed."""
+
+
+def decision(partition: int, offset: int) -> list[TextChange]:
+    """The changes of an offset, the same whenever it is asked for."""
+    chance = random.Random(partition * 1_000_000 + offset)
+    changes: list[TextChange] = []
+    for _ in range(chance.choice((0, 1, 1, 1, 2, 5))):
+        space = f"lab/{partition}-{chance.randint(0, 1)}"
+        id = chance.randint(1, 120)
+        if chance.random() < 0.25:
+            changes.append(Remove(space, id))
+        else:
+            words = " ".join(f"w{chance.randint(0, 50)}" for _ in range(chance.randint(1, 12)))
+            changes.append(PutText(space, id, words, f"s{id % 3}", chance.random()))
+    return changes
+
+
+def feed(index: TextIndex, end: int, *, commit_every: int | None = None) -> None:
+    """Bring every partition from its checkpoint to just before offset `end`, turn by turn."""
+    starts = [index.checkpoint(partition) + 1 for partition in range(PARTITIONS)]
+    for offset in range(min(starts), end):
+        for partition in range(PARTITIONS):
+            if offset >= starts[partition]:
+                index.apply(partition, offset, decision(partition, offset))
+        if commit_every and offset % commit_every == 0:
+            index.commit()
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    chance = random.Random()
+    path = tmp_path / "text"
+    straight = TantivyText(tmp_path / "straight")
+    reached = -1
+    for turn in range(1, ROUNDS + 1):
+        end = turn * DECISIONS_PER_ROUND
+        child = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, str(path), str(end)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"feeding\n"
+        time.sleep(chance.uniform(0, 0.6))
+        child.kill()
+        assert child.wait() in (0, -signal.SIGKILL)
+        child.stdout.close()
+
+        index = TantivyText(path, commit_at=8)
+        positions = [index.checkpoint(partition) for partition in range(PARTITIONS)]
+        assert min(positions) >= reached, "what was durable stays durable"
+        feed(index, end)
+        feed(straight, end)
+        assert index.digest() == straight.digest(), f"round {turn}, from {positions}"
+        index.close()
+        reached = end - 1
+    straight.close()
+
+    anew = TantivyText(tmp_path / "anew")
+    feed(anew, ROUNDS * DECISIONS_PER_ROUND)
+    again = TantivyText(path)
+    assert anew.digest() == again.digest()
+    assert len(anew.digest()) == PARTITIONS * 2
+    again.close()
+    anew.close()
+
+
+if __name__ == "__main__":
+    victim = TantivyText(Path(sys.argv[1]), commit_at=8)
+    sys.stdout.write("feeding\n")
+    sys.stdout.flush()
+    feed(victim, int(sys.argv[2]), commit_every=5)
+    victim.close()
