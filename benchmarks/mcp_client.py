@@ -1,8 +1,8 @@
 """A lean MCP client over stdio.
 
-One JSON-RPC message per line, no event loop, no validation: its own cost is some tens of
-microseconds a call, where a full client library costs milliseconds and would hide the
-difference between two servers. Every server is measured through this same client.
+One JSON-RPC message per line, no event loop, no validation: a round trip to a server that does
+nothing takes about 0.1 ms, where a full client library takes about 1 ms on the same machine and
+would blur the difference between two servers. Every server is measured through this same client.
 """
 
 from __future__ import annotations

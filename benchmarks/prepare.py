@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks import corpus
 from benchmarks.mcp_client import BenchmarkError, StdioClient
 from benchmarks.peers import mnemolog
+from events.chain import Head, extend
+from events.codec import encode_call, encode_decision, encode_fact
+from events.envelope import Call, Decision, Embedding, sha256
+from events.robot import MemoryLearned
+from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from infra.embedder.onnx import OnnxEmbedder
+from infra.embedder.store import models_dir
+from infra.log.sqlite import SqliteLog
+from projections.state.robot import robot_space
+from services.node.projections import Projections
 
 PREPARED_SEED = 1
+GENERATED_FROM = 5_000
+"""Stores of this size on are written as a log; smaller ones are filled through the tools."""
+REAL_VECTORS = 2_000
+CHUNK = 500
 Progress = Callable[[int], None]
 
 
@@ -19,6 +37,9 @@ def prepare_store(directory: Path, count: int, progress: Progress | None = None)
 
     `progress` is told how many more are done. No process has the directory open afterwards.
     """
+    if count >= GENERATED_FROM:
+        generate(directory, count, progress)
+        return
     with StdioClient(mnemolog.server(directory)) as client:
         client.initialize()
         fill(client, count, progress)
@@ -35,3 +56,84 @@ def fill(client: StdioClient, count: int, progress: Progress | None = None) -> N
             )
         if progress is not None:
             progress(1)
+
+
+def generate(directory: Path, count: int, progress: Progress | None = None) -> None:
+    """Write a log of `count` learned memories and build the projections from it.
+
+    The first vectors are the model's own; the others are mixed from pairs of them, with noise, so
+    that they lie as real ones do without embedding a hundred thousand texts.
+    """
+    model = CATALOGUE[DEFAULT_MODEL]
+    log = SqliteLog(directory / "log.db", 1)
+    head, memories = Head(), corpus.memories(PREPARED_SEED)
+    vectors = _vectors(min(REAL_VECTORS, count))
+    space = robot_space("default", "default")
+    for start in range(0, count, CHUNK):
+        calls, decisions = [], []
+        for number in range(start, min(start + CHUNK, count)):
+            memory = next(memories)
+            call = Call(
+                id=f"generated-{number}",
+                tool="learn",
+                arguments=msgspec.json.encode(memory.arguments()),
+                space=space,
+                received_at_us=1_760_000_000_000_000 + number * 1_000_000,
+                actor="benchmark",
+            )
+            data = encode_call(call)
+            fact = MemoryLearned(
+                memory_id=number + 1,
+                collection="default",
+                content=memory.insight,
+                category="code",
+                tags=["code"],
+                confidence=0.8,
+                embedding=0,
+            )
+            decision = Decision(
+                call_id=call.id,
+                call_offset=number,
+                call_hash=sha256(data),
+                previous=head.hash,
+                at_us=call.received_at_us,
+                tool=call.tool,
+                tenant=call.tenant,
+                space=space,
+                reply=msgspec.json.encode({"status": "created", "memory_id": number + 1}),
+                facts=[encode_fact(fact)],
+                inputs=[Embedding(model.name, next(vectors).tobytes())],
+            )
+            encoded = encode_decision(decision)
+            head = extend(head, decision, encoded)
+            calls.append((space, data))
+            decisions.append((space, encoded))
+        log.append(0, calls, decisions)
+    projections = Projections(directory / "projections", 1, model)
+    done = 0
+
+    def advance(decisions: int) -> None:
+        # Three projections go through the log one after the other.
+        nonlocal done
+        before, done = done // 3, done + decisions
+        if progress is not None:
+            progress(done // 3 - before)
+
+    projections.catch_up(log, advance)
+    projections.close()
+    log.shut()
+
+
+def _vectors(real: int) -> Iterator[NDArray[np.float16]]:
+    embedder = OnnxEmbedder.load(CATALOGUE[DEFAULT_MODEL], models_dir())
+    made = []
+    for memory in islice(corpus.memories(PREPARED_SEED), real):
+        made.append(embedder.embed_passage(memory.insight))
+        yield made[-1]
+    base = np.stack(made).astype(np.float32)
+    random = np.random.default_rng(PREPARED_SEED)
+    while True:
+        first, second = random.integers(0, len(base), 2)
+        noise = np.asarray(random.standard_normal(base.shape[1]) * 0.01, dtype=np.float32)
+        mixed: NDArray[np.float32] = 0.6 * base[first] + 0.4 * base[second] + noise
+        yield np.asarray(mixed / np.linalg.norm(mixed), dtype=np.float16)

@@ -15,6 +15,9 @@ import msgspec
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 """A call's arguments may be this large as JSON; a larger call is refused."""
+MAX_DEPTH = 100
+"""Levels of nesting in JSON. Far below what the interpreter's stack allows, so that whether a text
+can be read never depends on who reads it."""
 
 
 class Refused(Exception):
@@ -51,7 +54,9 @@ def parse(kind: type[A], data: bytes) -> A:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Refused(f"The arguments are not valid JSON: {_lower(str(error))}") from None
     except RecursionError:
-        raise Refused("The arguments are nested too deeply") from None
+        raise _too_deep("The arguments are") from None
+    if _deeper(raw, MAX_DEPTH):
+        raise _too_deep("The arguments are")
     if not isinstance(raw, dict):
         raise Refused(f"The arguments must be a JSON object, not {_kind(raw)}")
     known = kind.__struct_fields__
@@ -80,7 +85,9 @@ def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] 
             f"it is not valid JSON: {_lower(str(error))}"
         ) from None
     except RecursionError:
-        raise Refused(f"{name} is nested too deeply") from None
+        raise _too_deep(f"{name} is") from None
+    if _deeper(value, MAX_DEPTH):
+        raise _too_deep(f"{name} is")
     if not isinstance(value, dict):
         raise Refused(f"{name} must be a JSON object, not {_kind(value)}")
     return value
@@ -92,6 +99,23 @@ def finite_numbers(name: str, value: Any) -> list[float]:
     if not ok:
         raise Refused(f"{name} must be a list of finite numbers, such as [1.3, 0.7, 0.42]")
     return [float(one) for one in value]
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether there are more than `levels` levels of objects and lists in a value."""
+    within = [value]
+    for _ in range(levels + 1):
+        within = [one for one in within if isinstance(one, (dict, list))]
+        if not within:
+            return False
+        within = [
+            inner for one in within for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return True
+
+
+def _too_deep(what: str) -> Refused:
+    return Refused(f"{what} nested too deeply; at most {MAX_DEPTH} levels are allowed")
 
 
 def _is_finite(value: Any) -> bool:

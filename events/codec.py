@@ -50,6 +50,16 @@ _call = msgspec.msgpack.Decoder(Call)
 _decision = msgspec.msgpack.Decoder(Decision)
 _fact_head = msgspec.msgpack.Decoder(_FactHead)
 
+# What reading bytes that are no record of ours can raise, upcasters included.
+_UNREADABLE = (
+    msgspec.MsgspecError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 _facts: dict[str, tuple[type[Fact], msgspec.msgpack.Decoder[Fact]]] = {}
 _upcasts: dict[str, tuple[Upcast, str]] = {}
 
@@ -118,7 +128,7 @@ def decode_fact(data: bytes) -> Fact:
                 f"the fact {tag!r} is not known to this version; upgrade mnemolog to read this log"
             )
         return known[1].decode(data)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise Undecodable(f"not a fact: {error}") from error
 
 
@@ -130,10 +140,9 @@ def _body(data: bytes, kind: str, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
                 f"a {record.kind} of version {record.version} was written by a newer mnemolog; "
                 f"this one reads up to version {VERSION}: upgrade it"
             )
-        if record.kind != kind:
-            raise Undecodable(f"expected a {kind}, found a {record.kind[:40]}")
+        if record.kind != kind or record.version < 1:
+            found = f"{record.kind[:40]} of version {record.version}"
+            raise Undecodable(f"expected a {kind}, found a {found}")
         return decoder.decode(record.body)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise Undecodable(f"not a {kind}: {error}") from error
-    except RecursionError as error:
-        raise Undecodable(f"not a {kind}: nested too deeply") from error

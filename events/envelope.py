@@ -8,11 +8,16 @@ immutable once written. Times are microseconds since 1970 in UTC.
 from __future__ import annotations
 
 import hashlib
+from typing import Annotated
 
 import msgspec
 
 GENESIS = bytes(32)
 """What the first decision of a partition names as the decision before it."""
+
+
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What every store can hold; a call with a larger number is undecodable, and so refused."""
 
 
 def sha256(data: bytes) -> bytes:
@@ -30,7 +35,7 @@ class Truncated(msgspec.Struct, frozen=True):
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a read returned; the reader answered before the call was put on the log."""
 
-    ids: list[int]
+    ids: list[Whole]
     mode: str = ""
     ms: float = 0.0
 
@@ -46,7 +51,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str
     arguments: bytes
     space: str
-    received_at_us: int
+    received_at_us: Whole
     tenant: str = "default"
     actor: str = ""
     client: str = ""

@@ -16,7 +16,8 @@ from projections.ports import TextIndex, Vector, VectorIndex
 from projections.state import robot as state
 from projections.state.store import View
 
-MAX_FETCH = 1_000_000
+MAX_FETCH = 10_000
+"""How deep a leg is searched at most when filters leave too few rows."""
 _SUMMARY_FIELDS = ("params", "spatial", "robot", "task")
 
 
@@ -90,7 +91,7 @@ def recall(
         exhausted = all(len(leg) < fetch for leg in legs)
         if len(kept) >= query.n or exhausted or fetch >= MAX_FETCH:
             break
-        fetch *= 4
+        fetch = min(fetch * 4, MAX_FETCH)
     mode = _mode(bool(legs[0]), len(legs) == 2, len(legs) == 2 and bool(legs[1]))
     best = normalise([(row.memory.id, row.score) for row in kept[: query.n]])
     return Found(

@@ -99,7 +99,7 @@ _MODELS = (
         dims=384,
         pooling="cls",
         query_prefix="Represent this sentence for searching relevant passages: ",
-        dedup_cosine=0.949,
+        dedup_cosine=0.943,
         scripts=("latin",),
         files=_files(
             "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
@@ -139,7 +139,7 @@ _MODELS = (
         name="all-minilm-l6-v2",
         dims=384,
         pooling="mean",
-        dedup_cosine=0.916,
+        dedup_cosine=0.894,
         scripts=("latin",),
         files=_files(
             "afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
@@ -158,7 +158,7 @@ _MODELS = (
         name="bge-small-zh-v1.5",
         dims=512,
         pooling="cls",
-        dedup_cosine=0.988,
+        dedup_cosine=0.975,
         scripts=("latin", "cjk"),
         files=_files(
             "15b717c382bcb518ba457b93ea6850ede7f4f1cd8937454aa06972366cd19bcc",

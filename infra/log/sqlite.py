@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from events.ids import MAX_PARTITIONS
 from events.log import Ends, LogError, Stored
@@ -47,6 +48,8 @@ class _Append:
         self.calls = calls
         self.decisions = decisions
         self.future: Future[tuple[int, int]] = Future()
+        # From here on it cannot be cancelled: a caller that gives up must not stop the writer.
+        self.future.set_running_or_notify_cancel()
 
 
 class SqliteLog:
@@ -67,7 +70,6 @@ class SqliteLog:
         self._closed = False
         if read_only and not path.exists():
             raise LogError(f"There is no log at {path}")
-        self._writer = self._connect()
         self._partitions = self._open(partitions)
         self._ends = {p: self._read_ends(p) for p in range(self._partitions)}
         self._changed = threading.Condition()
@@ -143,27 +145,22 @@ class SqliteLog:
         self._writer.close()
 
     def _connect(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        target = f"file:{self._path}?mode=ro" if self._read_only else f"file:{self._path}"
-        connection = sqlite3.connect(
+        mode = "ro" if self._read_only else "rwc"
+        target = f"file:{quote(str(self._path.absolute()))}?mode={mode}"
+        return sqlite3.connect(
             target, uri=True, isolation_level=None, check_same_thread=False, timeout=10
         )
-        if not self._read_only:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-        return connection
 
     def _open(self, partitions: int | None) -> int:
         if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
             raise LogError(f"partitions must be from 1 to {MAX_PARTITIONS}, not {partitions}")
+        if not self._read_only:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            if not self._read_only:
-                self._writer.executescript(_SCHEMA)
-                self._writer.execute(
-                    "INSERT OR IGNORE INTO log VALUES ('format', ?), ('partitions', ?)",
-                    (_FORMAT, str(partitions or 1)),
-                )
-            kept = dict(self._writer.execute("SELECT key, value FROM log").fetchall())
+            self._writer = self._connect()
+            kept = self._prepare(partitions or 1)
+        except sqlite3.OperationalError as error:
+            raise LogError(f"{self._path} cannot be opened as a log: {error}") from error
         except sqlite3.DatabaseError as error:
             raise LogError(f"{self._path} is not a mnemolog log: {error}") from error
         if kept["format"] != _FORMAT:
@@ -178,6 +175,23 @@ class SqliteLog:
                 f"data directory"
             )
         return count
+
+    def _prepare(self, partitions: int) -> dict[str, str]:
+        """What the log says of itself. An empty file becomes a log, whole or not at all; a file of
+        somebody else's is left as it is."""
+        sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        tables = {name for (name,) in self._writer.execute(sql)}
+        if tables and not tables >= {"log", "calls", "decisions"}:
+            raise LogError(f"{self._path} is not a mnemolog log: it holds other tables")
+        if not self._read_only:
+            self._writer.execute("PRAGMA journal_mode=WAL")
+            self._writer.execute("PRAGMA synchronous=FULL")
+            if not tables:
+                self._writer.executescript(
+                    f"BEGIN IMMEDIATE; {_SCHEMA} INSERT OR IGNORE INTO log VALUES"
+                    f" ('format', '{_FORMAT}'), ('partitions', '{partitions}'); COMMIT;"
+                )
+        return dict(self._writer.execute("SELECT key, value FROM log").fetchall())
 
     def _read_ends(self, partition: int) -> Ends:
         def end(table: str) -> int:
@@ -269,10 +283,10 @@ class SqliteLog:
         return [Stored(offset, data) for offset, data in rows]
 
     def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise LogError("The log is closed")
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            if self._closed:
-                raise LogError("The log is closed")
             connection = self._connect()
             self._local.connection = connection
             with self._readers_lock:

@@ -5,6 +5,7 @@ grows linearly with its length. What they return goes into the text index and in
 checks: a change here that alters `tokens` asks for a rebuild of both.
 """
 
+from projections.language.opposites import opposed
 from projections.language.signature import guard
 from projections.language.words import (
     MAX_CHARACTERS,
@@ -23,6 +24,7 @@ __all__ = [
     "guard",
     "jaccard",
     "normalise",
+    "opposed",
     "token_set",
     "tokens",
 ]

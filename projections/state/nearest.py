@@ -80,8 +80,9 @@ class _Block:
         row, scale, error = quantise(vector.astype(np.float32)[None, :])
         dots: Any = simsimd.cdist(row, self.rows[:count], "dot")
         estimate = np.asarray(dots, dtype=np.float64).reshape(-1) * (scale[0] * self.scales[:count])
-        # |a.b - a'.b'| <= |a-a'||b| + |a'||b-b'|, with lengths of about one; 1 % covers "about".
-        off = 1.01 * (error[0] + self.errors[:count] + error[0] * self.errors[:count])
+        # |a.b - a'.b'| <= |a-a'||b| + |a'||b-b'|, with lengths of one; the rest is for float32 and
+        # for the rounding of an exact cosine.
+        off = 1.01 * (error[0] + self.errors[:count] + error[0] * self.errors[:count]) + 2e-6
         return estimate, np.asarray(off, dtype=np.float64)
 
     def _grow(self) -> None:
@@ -95,7 +96,12 @@ class _Block:
 def quantise(
     vectors: NDArray[np.float32],
 ) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float32]]:
-    """Rows as int8, the scale of each, and the length of what rounding took away."""
+    """Rows as int8, the scale of each, and the length of what rounding took away.
+
+    Rows are brought to unit length first: in float16 they are only about that long.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.maximum(lengths, np.float32(1e-12))
     scales = np.maximum(np.abs(vectors).max(axis=1), 1e-12).astype(np.float32) / np.float32(127)
     rows = np.rint(vectors / scales[:, None]).astype(np.int8)
     errors = np.linalg.norm(vectors - rows * scales[:, None], axis=1).astype(np.float32)

@@ -24,7 +24,7 @@ from events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from projections.language import content_hash, guard, token_set
+from projections.language import content_hash, guard, opposed, token_set
 from projections.ports import Vector
 from projections.state.store import Moment, View, Writable, evolves
 
@@ -128,14 +128,19 @@ def active_count(view: View, space: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def same_text(view: View, space: int, text: str, *, but: int = 0) -> int | None:
-    """The active memory (not a perception) that says exactly this, normalised; never `but`."""
+def same_text(view: View, space: int, text: str, *, guarded: bool, but: int = 0) -> int | None:
+    """The active memory (not a perception) that says exactly this, normalised; never `but`.
+
+    `guarded` matters for what normalising hides: 5 mW is not 5 MW.
+    """
     row = view.one(
         "SELECT id FROM memory WHERE space = ? AND content_hash = ? AND status = 'active'"
-        " AND kind = 'fact' AND id <> ? ORDER BY id LIMIT 1",
+        " AND kind = 'fact' AND id <> ? AND (? OR guard = ?) ORDER BY id LIMIT 1",
         space,
         content_hash(text),
         but,
+        not guarded,
+        guard_key(text),
     )
     return None if row is None else int(row[0])
 
@@ -147,7 +152,7 @@ def alike_by_words(
 
     Two sets can only reach the threshold when they share one of the rarest few tokens, so only
     those tokens' postings are searched for candidates. `guarded`: only texts with the same numbers
-    and negations.
+    and negations, and none that says the opposite.
     """
     mine = token_set(text)
     count = len(mine)
@@ -173,9 +178,13 @@ def alike_by_words(
         int(count / threshold),
         but,
     )
-    scored = [(shared / (count + words - shared), -number) for number, words, shared in rows]
-    similarity, number = max(scored, default=(0.0, 0))
-    return (-number, similarity) if similarity > threshold else None
+    scored = [(shared / (count + words - shared), number) for number, words, shared in rows]
+    for similarity, number in sorted(scored, key=lambda one: (-one[0], one[1])):
+        if similarity <= threshold:
+            break
+        if not guarded or not opposed(mine, _words_of(view, number)):
+            return number, similarity
+    return None
 
 
 def alike_by_meaning(
@@ -189,10 +198,12 @@ def alike_by_meaning(
     but: int = 0,
 ) -> tuple[int, float] | None:
     """The memory (not a perception) whose vector is nearest, over `threshold`; never `but`."""
-    key = guard_key(text)
+    key, mine = guard_key(text), token_set(text)
     for near in view.nearest.above(space, embedding.model, vector_of(embedding), threshold):
         kind, other = view.one("SELECT kind, guard FROM memory WHERE id = ?", near.id)
-        if near.id != but and kind == "fact" and (not guarded or other == key):
+        if near.id == but or kind != "fact":
+            continue
+        if not guarded or (other == key and not opposed(mine, _words_of(view, near.id))):
             return near.id, near.similarity
     return None
 
@@ -269,6 +280,10 @@ def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int
             *wanted,
         )
     )
+
+
+def _words_of(view: View, number: int) -> frozenset[str]:
+    return token_set(view.one("SELECT content FROM memory WHERE id = ?", number)[0])
 
 
 def _marks(values: Collection[Any]) -> str:

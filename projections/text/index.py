@@ -76,6 +76,8 @@ class TantivyText:
             with self._lock:
                 self._dirty[name] = space
                 self._waiting += grown
+            if space.is_open:
+                self._keep_open(space)
             if space.waiting >= self._commit_at:
                 self._flush_soon(space)
         with self._lock:

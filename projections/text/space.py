@@ -67,6 +67,11 @@ class Space:
         """How many changes no flush has taken yet."""
         return len(self._fresh)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the space holds files open."""
+        return self._store is not None
+
     def apply(self, partition: int, offset: int, changes: Mapping[int, Document | None]) -> int:
         """Take one decision's changes (None: remove), all visible at once.
 

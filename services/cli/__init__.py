@@ -1,0 +1,1 @@
+"""The command line, `mnemolog`. Each subcommand is a module, imported when it is asked for."""

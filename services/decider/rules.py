@@ -8,7 +8,8 @@ import msgspec
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     dedup_jaccard: float = 0.70
     dedup_guard: bool = True
-    """Texts that differ in a number, a unit or a negation are not duplicates."""
+    """Texts that differ in a number, a unit or a negation, or that say opposite things (left and
+    right), are not duplicates."""
     consolidate_jaccard: float = 0.50
     consolidate_from: int = 3
     """A session with fewer memories that could be merged is left alone."""

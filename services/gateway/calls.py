@@ -121,9 +121,7 @@ def encode(arguments: Any) -> tuple[bytes, Truncated | None]:
     except UnicodeEncodeError:
         return _cut(arguments, "The arguments hold half of a surrogate pair, which is not text")
     except ValueError:
-        return _cut(arguments, "The arguments hold NaN or Infinity, which JSON does not have")
-    except (OverflowError, TypeError):
-        return _cut(arguments, "The arguments hold a number that is too large")
+        return _cut(arguments, "The arguments hold NaN, Infinity, or a number of too many digits")
     except RecursionError:
         return _cut(arguments, "The arguments are nested too deeply")
     if len(data) > MAX_ARGUMENT_BYTES:
@@ -152,8 +150,6 @@ def read_meta(meta: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
             continue
         if not isinstance(value, str) or not 0 < len(value) <= MAX_META or not value.isprintable():
             return fields, f"_meta.{name} must be a text of 1 to {MAX_META} printable characters"
-        if name == "consistency" and value not in ("strong", "eventual"):
-            return fields, "_meta.consistency must be strong or eventual"
         fields[name] = value
     return fields, None
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ from services.node.worker import PartitionWorker
 EMBED_THREADS = 2
 READ_THREADS = 4
 COMMIT_EVERY_S = 1.0
+LOAD_WAIT_S = 30.0
 
 _log = structlog.get_logger("mnemolog.node")
 
@@ -49,10 +51,16 @@ class EmbeddedNode:
         self.model = model_of(settings)
         self.embedder = BackgroundEmbedder(self.model, models_dir(settings.models or None))
         self.embedder.start()
-        self.log = SqliteLog(settings.data_dir / "log.db", settings.partitions)
-        directory = settings.data_dir / "projections"
-        self.projections = Projections(directory, self.log.partitions, self.model)
-        self.projections.catch_up(self.log, progress)
+        with ExitStack() as undo:
+            # The runtime aborts a process that ends while a model is being loaded.
+            undo.callback(self.embedder.wait, LOAD_WAIT_S)
+            self.log = SqliteLog(settings.data_dir / "log.db", settings.partitions)
+            undo.callback(self.log.shut)
+            directory = settings.data_dir / "projections"
+            self.projections = Projections(directory, self.log.partitions, self.model)
+            undo.callback(self.projections.close)
+            self.projections.catch_up(self.log, progress)
+            undo.pop_all()
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self.rules = rules or Rules()
@@ -157,6 +165,7 @@ class EmbeddedNode:
         self._embedding.shutdown()
         self.projections.close()
         self.log.shut()
+        self.embedder.wait(LOAD_WAIT_S)
 
     async def _decided(
         self,

@@ -104,6 +104,8 @@ class Holder:
                 work.add_done_callback(asks.discard)
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             pass
+        except asyncio.CancelledError:
+            pass  # by `close`; asyncio would write a traceback for a handler that was cancelled
         finally:
             self._guests.discard(task)
             for work in asks:
@@ -125,7 +127,7 @@ class Holder:
             told.unavailable = str(error)
         except Exception as error:
             _log.error("a call from another process failed", error=str(error), exc_info=True)
-            told.unavailable = f"The call failed: {error}"
+            told.unavailable = "The call failed inside the service; its log tells why"
         with contextlib.suppress(ConnectionError):
             write_frame(writer, told)
             await writer.drain()

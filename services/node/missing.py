@@ -61,6 +61,8 @@ class MissingVectors:
                 self._stopping.wait(1.0)
                 continue
             self._look.clear()
+            if self._stopping.is_set():
+                return  # `stop` came between: its signal to look is the one just cleared
             self._running = True
             try:
                 for partition in range(self._node.log.partitions):

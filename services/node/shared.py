@@ -116,6 +116,9 @@ class SharedService:
             return self._way
         if self._attaching is None:
             raise Unavailable("The service has not been started")
+        if self._attaching.done() and not self._exclusive:
+            # It failed, or what it found was lost: whatever stood in the way may be gone.
+            self._attaching = asyncio.create_task(self._attach())
         return await asyncio.shield(self._attaching)
 
     async def _attach(self) -> Holder | Guest:
@@ -129,7 +132,7 @@ class SharedService:
         while True:
             if self._store.take():
                 try:
-                    self._way = await Holder.open(self.settings)
+                    self._way = await self._open()
                 except BaseException as error:
                     self._store.release()
                     if isinstance(error, (LogError, StateError, SettingsError, OSError)):
@@ -146,6 +149,17 @@ class SharedService:
                     "does not answer; end that process and try again"
                 )
             await asyncio.sleep(RETRY_S)
+
+    async def _open(self) -> Holder:
+        """Opening cannot be called back half-way: when cancelled, this returns (and the lock can
+        be let go of) only once what was opened is closed again."""
+        opening = asyncio.create_task(Holder.open(self.settings))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):
+                await (await opening).close()
+            raise
 
     def _serving_taken(self) -> bool:
         return self._serving.taken or self._serving.take()

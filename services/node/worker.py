@@ -19,10 +19,11 @@ import structlog
 
 from events.codec import NewerVersion, Undecodable, decode_call, encode_call
 from events.envelope import Call, Decision
+from events.log import LogError
 from services.api import Answer, Unavailable
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
-from services.node.follow import BATCH, BatchLog, Counted, follow_state
+from services.node.follow import BATCH, BatchLog, Counted
 
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024
@@ -58,6 +59,8 @@ class PartitionWorker:
     def submit(self, call: Call, inputs: Future[Inputs] | None) -> Future[Answer]:
         """Have `call` decided; the future is done once the decision is durable and shown."""
         answer: Future[Answer] = Future()
+        # A caller may stop waiting (it was killed, its time ran out); that takes nothing back.
+        answer.set_running_or_notify_cancel()
         self._put(_Waiting(call, inputs, answer))
         return answer
 
@@ -131,16 +134,18 @@ class PartitionWorker:
 
     def _carry_out(self, batch: list[_Waiting]) -> None:
         try:
+            if self.failed is not None:
+                raise Unavailable(self.failed)
             self._decide(batch)
         except BaseException as error:
-            self.decider.rollback()
             _log.error("a batch could not be decided", error=str(error), exc_info=True)
+            reason = str(error) if isinstance(error, (LogError, Unavailable)) else "internal error"
             failure = Unavailable(
-                f"The call could not be carried out: {error}. It may be on the log already; "
+                f"The call could not be carried out: {reason}. It may be on the log already; "
                 "ask again under the same idempotency key"
             )
             for one in batch:
-                if one.answer is not None:
+                if one.answer is not None and not one.answer.done():
                     one.answer.set_exception(failure)
             self._recover()
 
@@ -195,15 +200,16 @@ class PartitionWorker:
                 self._show_all(first, [decision])
 
     def _recover(self) -> None:
-        """After a failure the log is the truth: catch up with it, or stop visibly."""
-        if self.failed is not None:
-            return
+        """After a failure the log is the truth: drop the overlay and go on from there. What is on
+        the log and did not get into the state is not in the indexes either: then stop visibly, a
+        restart brings all of them up to the log."""
         try:
-            follow_state(self._log, self.decider.state)
-            end = self._log.end(self.partition)
-            if end.calls != self.decider.state.head.next_call:
+            self.decider.rollback()
+            state, end = self.decider.state, self._log.end(self.partition)
+            if (end.calls, end.decisions) != (state.head.next_call, state.next_offset):
                 raise RuntimeError(
-                    f"{end.calls} calls, {self.decider.state.head.next_call} decided"
+                    f"the log has {end.calls} calls and {end.decisions} decisions, the state "
+                    f"stands at {state.head.next_call} and {state.next_offset}"
                 )
         except BaseException as error:
             self._stop_visibly(error)

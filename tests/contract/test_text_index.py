@@ -389,17 +389,23 @@ class TestTantivyText(TextIndexContract):
         assert index.checkpoint(0) == -1, "the manifest is the owner's to move"
         index.close()
 
-    def test_more_spaces_than_stay_open(self, index: TextIndex) -> None:
-        assert isinstance(index, TantivyText)
+    def test_more_spaces_than_stay_open(self, path: Path) -> None:
+        index = self.open(path)
         spaces = [f"lab/{n}" for n in range(MAX_OPEN + 8)]
         for at, space in enumerate(spaces):
             index.apply(0, at, [PutText(space, at, f"red cup {at}")])
         index.commit()
-        for _ in range(2):
-            for at, space in enumerate(spaces):
-                assert ids(index.search(space, "cup", 5)) == [at]
-        assert len(index._open) == MAX_OPEN
+        for at, space in enumerate(spaces):
+            assert ids(index.search(space, "cup", 5)) == [at]
         assert len(index.digest()) == len(spaces)
+        index.close()
+        index = self.open(path)
+        for at, space in enumerate(spaces):
+            index.apply(0, 100 + at, [PutText(space, 100 + at, f"blue cup {at}")])
+        assert sum(space.is_open for space in index._spaces.values()) == MAX_OPEN
+        for at, space in enumerate(spaces):
+            assert ids(index.search(space, "cup", 5)) == [100 + at, at]
+        index.close()
 
     def test_a_commit_that_fails_loses_nothing(self, index: TextIndex, path: Path) -> None:
         feed(index, puts(["red cup"]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from events.arguments import Arguments
 from events.codec import Fact
-from events.robot import Embedded
+from events.robot import Embedded, MemoryId
 from projections.language import content_hash
 from projections.state import robot as state
 from services.decider.tool import Context, Decided, Place
@@ -16,7 +16,7 @@ NAME = "mnemolog.embed_missing"
 
 
 class Missing(Arguments, frozen=True):
-    memory_id: int
+    memory_id: MemoryId
     content: str
 
 

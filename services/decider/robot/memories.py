@@ -197,10 +197,10 @@ def find_twin(ctx: Context, space: str, content: str, *, but: int = 0) -> Duplic
     place = ctx.state.space_id(space)
     if place is None:
         return None
-    same = state.same_text(ctx.state, place, content, but=but)
+    guarded = ctx.rules.dedup_guard
+    same = state.same_text(ctx.state, place, content, guarded=guarded, but=but)
     if same is not None:
         return DuplicateFound(existing_id=same, method="exact", similarity=1.0)
-    guarded = ctx.rules.dedup_guard
     words = state.alike_by_words(
         ctx.state, place, content, ctx.rules.dedup_jaccard, guarded=guarded, but=but
     )

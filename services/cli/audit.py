@@ -1,0 +1,211 @@
+"""`mnemolog audit`: who taught the robot this, when, and is the log whole."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from typing import Any
+
+import click
+import msgspec
+
+from events.ids import partition_of_id
+from events.log import LogError
+from infra.log.sqlite import SqliteLog
+from infra.settings import Settings
+from projections.recall import iso
+from projections.state import robot as state
+from projections.state.store import View
+from services import audit as audits
+from services.cli.common import data_option
+from services.cli.common import settings as settings_of
+from services.cli.show import add_row, console, fail, print_json, progress_bar, table
+
+JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
+
+
+@click.group()
+def audit() -> None:
+    """Look into the log: the life of a memory, the calls, and whether anything was changed."""
+
+
+@audit.command(
+    epilog="\b\nExamples:\n  mnemolog audit show 42\n  mnemolog audit show 42 --json --data ./store"
+)
+@click.argument("memory_id", type=click.IntRange(1))
+@data_option
+@JSON
+@click.pass_context
+def show(ctx: click.Context, memory_id: int, data: str | None, as_json: bool) -> None:
+    """The life of a memory: every call that touched it, who made it, when, and what changed."""
+    settings, log = _open(ctx, data)
+    partition = partition_of_id(memory_id, log.partitions)
+    view = _state(settings, log, partition)
+    memory = None if view is None else state.memory(view, memory_id)
+    if view is None or memory is None:
+        raise fail(f"Memory {memory_id} does not exist in {settings.data_dir}")
+    rows = view.all(
+        "SELECT call_offset FROM audit WHERE subject = ? ORDER BY call_offset",
+        f"memory:{memory_id}",
+    )
+    entries = [audits.entry_of(log, partition, row[0]) for row in rows]
+    life = [_told(one, memory_id) for one in entries if one is not None]
+    if as_json:
+        print_json({"memory": msgspec.to_builtins(memory), "life": life})
+        return
+    out = console()
+    out.print(f"Memory {memory_id} in {memory.space}: {memory.status}", markup=False)
+    out.print(memory.content, markup=False)
+    used = "" if memory.accessed_at_us is None else f", last {iso(memory.accessed_at_us)} UTC"
+    out.print(
+        f"{memory.category}, confidence {memory.confidence:g}, "
+        f"recalls: {memory.access_count}{used}\n"
+    )
+    grid = table("when (UTC)", "who", "call", "what happened", "why")
+    for one in life:
+        add_row(grid, one["at"], one["who"], one["tool"], "\n".join(one["changes"]), one["why"])
+    out.print(grid)
+
+
+@audit.command(
+    "log",
+    epilog="\b\nExamples:\n  mnemolog audit log\n  mnemolog audit log --refused --last 50 --json",
+)
+@click.option("--last", default=20, type=click.IntRange(1, 10_000), help="How many calls.")
+@click.option("--refused", is_flag=True, help="Only the calls that were refused.")
+@data_option
+@JSON
+@click.pass_context
+def log_(ctx: click.Context, last: int, refused: bool, data: str | None, as_json: bool) -> None:
+    """The newest calls on the log, with their outcome."""
+    _, log = _open(ctx, data)
+    found = [
+        (partition, one)
+        for partition in range(log.partitions)
+        for one in itertools.islice(audits.latest(log, partition, refused_only=refused), last)
+    ]
+    found = sorted(found, key=lambda one: -one[1].at_us)[:last]
+    if as_json:
+        print_json([_row(partition, one) for partition, one in found])
+        return
+    grid = table("when (UTC)", "who", "tool", "arguments", "outcome")
+    for partition, one in found:
+        row = _row(partition, one)
+        facts = ", ".join(fact.split(".")[-1].replace("_", " ") for fact in row["facts"])
+        outcome = f"refused: {row['error']}" if row["refused"] else facts or "-"
+        add_row(grid, row["at"], row["who"], row["tool"], row["arguments"][:80], outcome)
+    console().print(grid)
+
+
+@audit.command(epilog="\b\nExample:\n  mnemolog audit verify --data ./store")
+@data_option
+@JSON
+@click.pass_context
+def verify(ctx: click.Context, data: str | None, as_json: bool) -> None:
+    """Walk the chain of decisions: tells whether a record was changed, removed or swapped."""
+    settings, log = _open(ctx, data)
+    known: dict[int, audits.Known] = {}
+    for partition in range(log.partitions):
+        view = _state(settings, log, partition)
+        if view is not None:
+            known[partition] = audits.Known(*view.one("SELECT next_offset, hash FROM chain"))
+    with progress_bar("Verifying", hidden=as_json) as progress:
+        reports = audits.verify(log, known, progress)
+    whole = not any(report.problems for report in reports)
+    if as_json:
+        print_json({"whole": whole, "partitions": [msgspec.to_builtins(one) for one in reports]})
+    else:
+        grid = table("partition", "calls", "decisions", "counting", "void", "refused", "head")
+        for one in reports:
+            numbers = (one.partition, one.calls, one.decisions, one.counting, one.void, one.refused)
+            add_row(grid, *[str(number) for number in numbers], one.head[:16])
+        out = console()
+        out.print(grid)
+        for one in reports:
+            for problem in one.problems:
+                out.print(f"[red]partition {one.partition}:[/red] {problem}")
+        out.print("The log is whole." if whole else "[bold red]The log is not whole.[/bold red]")
+    if not whole:
+        ctx.exit(1)
+
+
+def _open(ctx: click.Context, data: str | None) -> tuple[Settings, SqliteLog]:
+    settings = settings_of(ctx, data=data)
+    try:
+        return settings, SqliteLog(settings.data_dir / "log.db", read_only=True)
+    except (LogError, sqlite3.Error) as error:
+        raise fail(f"{error}. Nothing was recorded in {settings.data_dir} yet?") from None
+
+
+def _state(settings: Settings, log: SqliteLog, partition: int) -> View | None:
+    path = settings.data_dir / "projections" / "state" / f"p{partition:04d}.db"
+    if not path.exists():
+        return None
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+    return View(connection, partition, log.partitions)
+
+
+def _who(entry: audits.Entry) -> str:
+    return (
+        "\nvia ".join(part for part in (entry.call.actor, entry.call.client) if part) or "unknown"
+    )
+
+
+def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
+    reply = entry.reply
+    return {
+        "at": iso(entry.at_us),
+        "partition": partition,
+        "call": entry.decision.call_offset,
+        "call_id": entry.call.id,
+        "who": _who(entry),
+        "tool": entry.call.tool or "(unreadable)",
+        "arguments": entry.call.arguments.decode("utf-8", "replace"),
+        "refused": entry.decision.refused,
+        "error": reply.get("error", "") if isinstance(reply, dict) else "",
+        "facts": [fact["fact"] for fact in entry.facts],
+    }
+
+
+def _told(entry: audits.Entry, memory_id: int) -> dict[str, Any]:
+    facts = [fact for fact in entry.facts if _concerns(fact, memory_id)]
+    why = next((str(fact["reason"]) for fact in facts if "reason" in fact), "")
+    return {
+        "at": iso(entry.at_us),
+        "who": _who(entry),
+        "actor": entry.call.actor,
+        "client": entry.call.client,
+        "tool": entry.call.tool,
+        "call_id": entry.call.id,
+        "call": entry.decision.call_offset,
+        "changes": [_sentence(fact, memory_id) for fact in facts],
+        "why": why,
+        "facts": facts,
+    }
+
+
+def _concerns(fact: dict[str, Any], memory_id: int) -> bool:
+    return memory_id in (
+        fact.get("memory_id"),
+        fact.get("existing_id"),
+        fact.get("kept"),
+        *fact.get("superseded", ()),
+    )
+
+
+def _sentence(fact: dict[str, Any], memory_id: int) -> str:
+    match fact["fact"]:
+        case "robot.memory_learned":
+            return f"learned: {fact['content']}"
+        case "robot.memory_updated":
+            return f"changed to: {fact['content']}"
+        case "robot.memory_forgotten":
+            return "forgotten"
+        case "robot.duplicate_found":
+            return f"said again ({fact['method']}, similarity {fact['similarity']:g})"
+        case "robot.memories_consolidated" if fact["kept"] == memory_id:
+            return f"kept; merged into it: {', '.join(map(str, fact['superseded']))}"
+        case "robot.memories_consolidated":
+            return f"merged into memory {fact['kept']}"
+        case other:
+            return str(other)

@@ -1,0 +1,31 @@
+"""`mnemolog stdio`."""
+
+from __future__ import annotations
+
+import click
+
+from services.cli.common import actor, data_option, settings
+
+
+@click.command(short_help="Serve MCP over stdin and stdout.")
+@data_option
+@click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
+@click.pass_context
+def stdio(ctx: click.Context, data: str | None, model: str | None) -> None:
+    """Serve MCP over stdin and stdout, for one client.
+
+    Several may run on the same data directory: they work through the first of them, and one of
+    the others takes over when it ends.
+
+    \b
+    Examples:
+      mnemolog stdio
+      mnemolog stdio --data ./memory
+    \b
+    In an MCP client's configuration:
+      {"mcpServers": {"memory": {"command": "mnemolog", "args": ["stdio"]}}}
+    """
+    from services.gateway.stdio import run
+
+    found = settings(ctx, data=data, model=model)
+    run(found, actor(found))

@@ -1,0 +1,265 @@
+"""`mnemolog serve`: MCP over HTTP at POST /mcp, and what operators look at."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import ipaddress
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import uvicorn
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp_types import jsonrpc_message_adapter
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from services.api import Service, Unavailable
+from services.gateway import logs, malformed
+from services.gateway.calls import KEPT_BYTES, Calls, Raw
+from services.gateway.malformed import MAX_MESSAGE_BYTES
+from services.gateway.mcp_server import build
+from services.gateway.metrics import Measured
+
+if TYPE_CHECKING:
+    from infra.memory import limit_arenas
+from infra.settings import Settings
+
+MAX_DISCARDED_BYTES = 4 * MAX_MESSAGE_BYTES
+"""A body over `MAX_MESSAGE_BYTES` is read up to here for its digest, then cut off."""
+MAX_CONNECTIONS = 512
+GRACE_S = 10
+"""How long requests under way may take to finish at shutdown."""
+
+
+class Mcp:
+    """The endpoint: completes what plain clients leave out, answers what cannot be read, and hands
+    the rest to the SDK."""
+
+    def __init__(self, calls: Calls, security: TransportSecuritySettings | None) -> None:
+        self._calls = calls
+        self._security = TransportSecurityMiddleware(security)
+        self.manager = StreamableHTTPSessionManager(
+            build(calls),
+            json_response=True,
+            stateless=True,
+            security_settings=security,
+            max_request_body_size=MAX_MESSAGE_BYTES,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        # Before anything is read or recorded: a web page must not write to a local memory.
+        wrong = await self._security.validate_request(request, is_post=True)
+        if wrong is not None:
+            await wrong(scope, receive, send)
+            return
+        try:
+            body = await _read(request)
+        except ClientDisconnect:
+            return
+        if isinstance(body, Raw):
+            await self._refuse(malformed.too_large(body), 413, request, send)
+            return
+        problem = _unreadable(body)
+        if problem is not None:
+            await self._refuse(problem, 400, request, send)
+            return
+        # The answer is always one JSON body, whatever the client says it accepts.
+        MutableHeaders(scope=scope)["accept"] = "application/json, text/event-stream"
+        await self.manager.handle_request(scope, _replay(body, receive), send)
+
+    async def _refuse(
+        self, problem: malformed.Malformed, status: int, request: Request, send: Send
+    ) -> None:
+        client = request.headers.get("user-agent", "")
+        error = await malformed.refuse(self._calls, problem, client)
+        await _json(error, status)(request.scope, request.receive, send)
+
+
+async def _read(request: Request) -> bytes | Raw:
+    body = bytearray()
+    stream = request.stream()
+    async for chunk in stream:
+        body += chunk
+        if len(body) > MAX_MESSAGE_BYTES:
+            break
+    else:
+        return bytes(body)
+    digest, size, tail = hashlib.sha256(body), len(body), bytes(body[-KEPT_BYTES:])
+    async for chunk in stream:
+        digest.update(chunk)
+        size += len(chunk)
+        tail = (tail + chunk)[-KEPT_BYTES:]
+        if size > MAX_DISCARDED_BYTES:
+            break
+    return Raw(bytes(body[:KEPT_BYTES]), tail, size, digest.digest())
+
+
+def _unreadable(body: bytes) -> malformed.Malformed | None:
+    try:
+        jsonrpc_message_adapter.validate_json(body, by_name=False)
+    except ValueError:
+        return malformed.unreadable(body)
+    return None
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def build_app(service: Service, settings: Settings, lifespan_service: Any = None) -> Starlette:
+    """The HTTP application. `lifespan_service` is closed when the application ends."""
+    measured = Measured(service)
+    calls = Calls(measured, tenant=settings.tenant, actor=settings.actor)
+    mcp = Mcp(calls, security_settings(settings.host))
+
+    async def healthz(_: Request) -> Response:
+        try:
+            found = await service.health()
+        except Unavailable as error:
+            found = {"status": "unavailable", "reasons": [str(error)]}
+        return _json(found, 200 if found.get("status") == "ok" else 503)
+
+    async def metrics(_: Request) -> Response:
+        return Response(
+            await measured.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    async def home(_: Request) -> Response:
+        return PlainTextResponse(
+            "Mnemolog: memory for agents and robots. Speak MCP to POST /mcp; "
+            "GET /healthz and GET /metrics tell how it is.\n"
+        )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with mcp.manager.run():
+            yield
+            await calls.finish(GRACE_S)
+        if lifespan_service is not None:
+            await lifespan_service.close()
+
+    return Starlette(
+        routes=[
+            Route("/mcp", mcp, methods=["POST"]),
+            Route("/healthz", healthz),
+            Route("/metrics", metrics),
+            Route("/", home),
+        ],
+        lifespan=lifespan,
+    )
+
+
+def security_settings(host: str) -> TransportSecuritySettings | None:
+    """On a loopback address only local names may be asked for, so that a web page whose name was
+    pointed at this machine gets nothing."""
+    if not _is_loopback(host):
+        return None
+    names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[f"{name}:*" for name in names],
+        allowed_origins=[f"http://{name}:*" for name in names],
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _json(value: Any, status: int) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def run(settings: Settings) -> None:
+    """`mnemolog serve`: returns when told to end. Raises `Unavailable` when it cannot serve."""
+    limit_arenas()
+    logs.to_stderr()
+    listening = _listen(settings.host, settings.port)
+    # The server ends by these signals in good order, then raises them again for whoever was there
+    # before; nobody shall be.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    asyncio.run(_serve(settings, listening))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With its protocol named, or the loop leaves Nagle's algorithm on: 40 ms an answer.
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        raise Unavailable(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. "
+            "Give another port with --port"
+        ) from None
+    return listening
+
+
+async def _serve(settings: Settings, listening: socket.socket) -> None:
+    from services.node.shared import SharedService
+
+    service = SharedService(settings, exclusive=True)
+    await service.start()
+    config = uvicorn.Config(
+        build_app(service, settings, service),
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = uvicorn.Server(config)
+    opening = asyncio.create_task(_announce(service, settings, listening))
+    opening.add_done_callback(lambda task: _end_if_failed(task, server))
+    await server.serve(sockets=[listening])
+    if opening.done():
+        await opening
+    else:
+        opening.cancel()
+
+
+async def _announce(service: Any, settings: Settings, listening: socket.socket) -> None:
+    await service.ready()
+    model = (await service.health()).get("model", {})
+    host, port = listening.getsockname()[:2]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    words = f"model {model.get('name')} {model.get('status')}"
+    if model.get("reason"):
+        words += f" ({model['reason']})"
+    sys.stderr.write(
+        f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}, {words}\n"
+    )
+    sys.stderr.flush()
+
+
+def _end_if_failed(opening: asyncio.Task[None], server: uvicorn.Server) -> None:
+    if not opening.cancelled() and opening.exception() is not None:
+        server.should_exit = True

@@ -1,0 +1,108 @@
+"""Messages that cannot be read: what is wrong, whom to answer, and the answer.
+
+Everything here is for the failing path; a message that reads well never comes by.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from services.api import Unavailable
+from services.gateway.calls import Calls, Raw, raw
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""A message over this is not kept in memory; it is refused and recorded by its digest."""
+
+Id = int | str | None
+
+_SCALAR = rb'(?:"(?:[^"\\]|\\.)*"|-?\d+)'
+_MEMBER = rb'\s*"\w+"\s*:\s*' + _SCALAR + rb"\s*"
+# Only plain members come before (or after) the id, so it is the message's own and no argument's.
+_ID_FIRST = re.compile(rb"\s*\{(?:" + _MEMBER + rb',)*?\s*"id"\s*:\s*(' + _SCALAR + rb")\s*,")
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(' + _SCALAR + rb")\s*(?:," + _MEMBER + rb")*\}\s*$")
+_TOOL = re.compile(rb'"params"\s*:\s*\{\s*"name"\s*:\s*"(\w{1,128})"')
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """A message that gets an error. `record` tells whether it belongs on the log: a call does, and
+    what cannot be read may have been one."""
+
+    code: int
+    reason: str
+    given: Raw
+    id: Id = None
+    tool: str = ""
+    record: bool = True
+
+
+def too_large(given: Raw) -> Malformed:
+    """A message over `MAX_MESSAGE_BYTES`, of which only the ends were kept."""
+    reason = (
+        f"The message is too large: {given.size:,} bytes; at most {MAX_MESSAGE_BYTES:,} are allowed"
+    )
+    found = _ID_FIRST.match(given.head) or _ID_LAST.search(given.tail)
+    tool = _TOOL.search(given.head)
+    return Malformed(
+        INVALID_REQUEST,
+        reason,
+        given,
+        id=_id(json.loads(found[1])) if found else None,
+        tool=tool[1].decode() if tool else "",
+    )
+
+
+def unreadable(data: bytes) -> Malformed:
+    """A message that the protocol's parser did not take."""
+    given = raw(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        reason = f"The message is not valid UTF-8: byte {error.start} cannot be decoded"
+        return Malformed(PARSE_ERROR, reason, given)
+    try:
+        message = json.loads(text)
+    except RecursionError:
+        return Malformed(PARSE_ERROR, "The message is nested too deeply", given)
+    except ValueError as error:
+        return Malformed(PARSE_ERROR, f"The message is not valid JSON: {error}", given)
+    if not isinstance(message, dict):
+        reason = "The message must be one JSON-RPC object; batches are not supported"
+        return Malformed(INVALID_REQUEST, reason, given)
+    id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
+    tool = params.get("name") if isinstance(params, dict) else None
+    tool = tool if isinstance(tool, str) else ""
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        # Python's parser is lenient: half a surrogate pair passes, and the id can be answered.
+        reason = "The message holds half of a surrogate pair or is nested too deeply"
+        return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
+    reason = (
+        'The message is not a JSON-RPC 2.0 request: it needs "jsonrpc": "2.0", a "method", and an '
+        '"id" that is a whole number or text; "params" must be an object'
+    )
+    return Malformed(INVALID_REQUEST, reason, given, id_, tool, record=method == "tools/call")
+
+
+async def refuse(calls: Calls, problem: Malformed, client: str = "") -> dict[str, Any]:
+    """Record the message where it belongs on the log; the JSON-RPC error to answer with."""
+    code, reason = problem.code, problem.reason
+    if problem.record:
+        try:
+            await calls.refuse(reason, problem.given, problem.tool, client)
+        except Unavailable as error:
+            code, reason = INTERNAL_ERROR, str(error)
+    error_ = {"code": code, "message": reason}
+    return {"jsonrpc": "2.0", "id": problem.id, "error": error_}
+
+
+def _id(value: Any) -> Id:
+    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None

@@ -1,0 +1,103 @@
+"""The MCP server: tool definitions out, calls in, answers in MCP's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import msgspec
+import structlog
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from services.api import Answer, Unavailable
+from services.gateway import identity
+from services.gateway.calls import Calls, raw
+from services.gateway.tools import definitions, schemas
+
+_log = structlog.get_logger("mnemolog.gateway")
+
+Context = ServerRequestContext[Any, Any]
+
+
+def build(calls: Calls) -> Server[Any]:
+    """An MCP server over `calls`, for any transport of the SDK."""
+
+    async def list_tools(
+        _: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return tools
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
+        try:
+            answer = await calls.call(
+                params.name, params.arguments or {}, ctx.meta, client_name(ctx)
+            )
+        except Unavailable as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+        except Exception:
+            _log.exception("a call failed", tool=params.name[:64])
+            raise MCPError(types.INTERNAL_ERROR, "The call failed inside the service") from None
+        return result(answer)
+
+    async def record_misshapen(ctx: Context, call_next: CallNext) -> HandlerResult:
+        """A tools/call whose params have the wrong shape never reaches `call_tool`: record it."""
+        try:
+            return await call_next(ctx)
+        except ValidationError:
+            if ctx.method != "tools/call":
+                raise
+            reason = (
+                "A tool call needs params with name (text) and arguments (an object), and, "
+                "where given, _meta (an object)"
+            )
+            name = (ctx.params or {}).get("name")
+            given = raw(msgspec.json.encode(repr(ctx.params)))
+            tool = name if isinstance(name, str) else ""
+            try:
+                await calls.refuse(reason, given, tool, client_name(ctx))
+            except Unavailable as error:
+                raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+            raise MCPError(types.INVALID_PARAMS, reason) from None
+
+    tools = types.ListToolsResult(tools=[types.Tool.model_validate(one) for one in definitions()])
+    server: Server[Any] = Server(
+        identity.NAME,
+        version=identity.VERSION,
+        title=identity.TITLE,
+        instructions=identity.INSTRUCTIONS,
+        on_list_tools=list_tools,
+        get_tool_input_schema=schemas().get,
+    )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+    server.middleware.append(record_misshapen)
+    return server
+
+
+def result(answer: Answer) -> dict[str, Any]:
+    """The `tools/call` result; raises `MCPError` where the refusal has to be a JSON-RPC error."""
+    reply = msgspec.json.decode(answer.reply)
+    if answer.code is not None:
+        details = {name: value for name, value in reply.items() if name != "error"}
+        raise MCPError(answer.code, str(reply.get("error", "Refused")), details or None)
+    found: dict[str, Any] = {
+        "content": [{"type": "text", "text": answer.reply.decode()}],
+        "structuredContent": reply,
+        "isError": answer.refused,
+        # Of the newest protocol version; the SDK leaves it out for the others.
+        "resultType": "complete",
+    }
+    if answer.position is not None:
+        found["_meta"] = {"position": answer.position}
+    return found
+
+
+def client_name(ctx: Context) -> str:
+    """Who calls, as far as the protocol tells: the client's name and version, or the user agent."""
+    params = ctx.session.client_params
+    if params is not None:
+        return f"{params.client_info.name}/{params.client_info.version}"
+    headers = getattr(ctx.request, "headers", None)
+    return headers.get("user-agent", "") if headers is not None else ""

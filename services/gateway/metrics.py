@@ -1,0 +1,105 @@
+"""What `/metrics` shows, in Prometheus' format."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from services.api import Answer, Request, Service, Unavailable
+from services.gateway.tools import schemas
+
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_MODEL = ("ready", "loading", "absent", "failed")
+
+
+class Measured:
+    """A service whose calls are counted and timed; otherwise the service it wraps."""
+
+    def __init__(self, service: Service) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._service = service
+        self._health = _Health()
+        self._registry = CollectorRegistry()
+        self._registry.register(self._health)
+        self._calls = Counter(
+            "mnemolog_calls",
+            "Tool calls by outcome: ok, refused, or unavailable.",
+            ("tool", "outcome"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "mnemolog_call_seconds",
+            "Time to answer a tool call, in seconds.",
+            ("tool",),
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+
+    async def call(self, request: Request) -> Answer:
+        # Names that clients make up must not make series.
+        tool = request.tool if request.tool in schemas() else "unknown"
+        began_s = time.perf_counter()
+        outcome = "unavailable"
+        try:
+            answer = await self._service.call(request)
+            outcome = "refused" if answer.refused else "ok"
+            return answer
+        finally:
+            self._calls.labels(tool, outcome).inc()
+            self._seconds.labels(tool).observe(time.perf_counter() - began_s)
+
+    async def health(self) -> dict[str, Any]:
+        return await self._service.health()
+
+    async def exposition(self) -> bytes:
+        """The metrics as text, with the health of this moment."""
+        try:
+            self._health.latest = await self._service.health()
+        except Unavailable:
+            self._health.latest = {}
+        return generate_latest(self._registry)
+
+
+class _Health(Collector):
+    def __init__(self) -> None:
+        self.latest: dict[str, Any] = {}
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        up = GaugeMetricFamily("mnemolog_up", "1 when the service is open and healthy.")
+        up.add_metric([], self.latest.get("status") == "ok")
+        model = GaugeMetricFamily(
+            "mnemolog_model_status",
+            "1 for the embedding model's status.",
+            labels=("name", "status"),
+        )
+        found = self.latest.get("model") or {}
+        for status in _MODEL if found else ():
+            model.add_metric([str(found.get("name")), status], found.get("status") == status)
+        position = GaugeMetricFamily(
+            "mnemolog_log_position",
+            "Records on a partition: calls, decisions, and decisions that the state has applied.",
+            labels=("partition", "of"),
+        )
+        lag = GaugeMetricFamily(
+            "mnemolog_lag",
+            "Records that are waiting: calls to be decided, decisions to be applied.",
+            labels=("partition", "of"),
+        )
+        for one in self.latest.get("partitions", []):
+            name = str(one["partition"])
+            for of in ("calls", "decisions", "state"):
+                position.add_metric([name, of], one[of])
+            lag.add_metric([name, "deciding"], one["calls"] - one["decisions"])
+            lag.add_metric([name, "state"], one["decisions"] - one["state"])
+        return (up, model, position, lag)

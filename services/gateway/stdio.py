@@ -1,0 +1,147 @@
+"""`mnemolog stdio`: MCP over stdin and stdout.
+
+Loading the MCP SDK takes about a second, opening a store some more; a client should not wait for
+either to hear who is there. So the first `initialize` is answered at once, from constants. The same
+message then goes to the SDK, whose own answer to it is dropped; everything after that is the SDK's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from infra.memory import limit_arenas
+from services.gateway import identity
+from services.gateway.calls import Calls
+from services.gateway.pipes import Lines, Output
+
+if TYPE_CHECKING:
+    from infra.settings import Settings
+
+
+class _ClientInfo(msgspec.Struct):
+    name: str
+    version: str
+
+
+class _InitializeParams(msgspec.Struct, rename="camel"):
+    protocol_version: str
+    capabilities: dict[str, Any]
+    client_info: _ClientInfo
+
+
+class Initialize(msgspec.Struct):
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["initialize"]
+    params: _InitializeParams
+
+
+_initialize = msgspec.json.Decoder(Initialize)
+
+
+def greeting(line: bytes) -> tuple[int | str, bytes] | None:
+    """The id and the answer for a well-formed `initialize`; None for any other message."""
+    try:
+        asked = _initialize.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    version = asked.params.protocol_version
+    if version not in identity.HANDSHAKE_VERSIONS:
+        version = identity.HANDSHAKE_VERSIONS[-1]
+    result = {
+        "protocolVersion": version,
+        "capabilities": {"tools": {"listChanged": False}},
+        "serverInfo": {
+            "name": identity.NAME,
+            "title": identity.TITLE,
+            "version": identity.VERSION,
+        },
+        "instructions": identity.INSTRUCTIONS,
+    }
+    reply = {"jsonrpc": "2.0", "id": asked.id, "result": result}
+    return asked.id, msgspec.json.encode(reply) + b"\n"
+
+
+async def serve(open_calls: Callable[[], Awaitable[Calls]], lines: Lines, output: Output) -> None:
+    """Serve one client until it is gone. `open_calls` is awaited while the greeting goes out."""
+    preparing = asyncio.create_task(_prepare(open_calls))
+    first = await lines.next()
+    greeted = greeting(first) if isinstance(first, bytes) else None
+    if greeted is not None:
+        await output.write(greeted[1])
+    calls = await preparing
+    from services.gateway.connection import FINISH_S, Connection
+    from services.gateway.mcp_server import build
+
+    connection = Connection(calls, lines, output, first, greeted[0] if greeted else None)
+    server = build(calls)
+    await server.run(connection, connection, server.create_initialization_options())
+    await calls.finish(FINISH_S)
+
+
+async def _prepare(open_calls: Callable[[], Awaitable[Calls]]) -> Calls:
+    calls = await open_calls()
+    await asyncio.to_thread(_load, "services.gateway.mcp_server", "services.gateway.connection")
+    return calls
+
+
+def _load(*modules: str) -> None:
+    # Thousands of classes are made and none thrown away: collecting meanwhile is a fifth of it.
+    gc.disable()
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def run(settings: Settings, actor: str) -> None:
+    """`mnemolog stdio`: returns when the client is gone or the process is told to end."""
+    limit_arenas()
+    asyncio.run(_run(settings, actor))
+
+
+async def _run(settings: Settings, actor: str) -> None:
+    read_fd, write_fd = _claim()
+    lines, output = Lines(read_fd), Output(write_fd)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lines.stop)
+    service: Any = None
+
+    async def open_calls() -> Calls:
+        nonlocal service
+        await asyncio.to_thread(_load, "services.node.shared", "services.gateway.logs")
+        from services.gateway import logs
+        from services.node.shared import SharedService
+
+        logs.to_stderr()
+        service = SharedService(settings)
+        await service.start()
+        return Calls(service, tenant=settings.tenant, actor=actor)
+
+    try:
+        await serve(open_calls, lines, output)
+    finally:
+        if service is not None:
+            await service.close()
+
+
+def _claim() -> tuple[int, int]:
+    """Private copies of stdin and stdout. What anything else in this process reads or prints from
+    here on is the null device and stderr, so that it cannot get into the protocol."""
+    read_fd, write_fd = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return read_fd, write_fd

@@ -1,0 +1,287 @@
+"""Real processes on temporary data directories, and plain clients that speak to them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MNEMOLOG = Path(sys.executable).with_name("mnemolog")
+PATIENCE_S = 120
+"""How long a test waits for a process before it fails; nothing is measured by it."""
+
+Message = dict[str, Any]
+
+
+def environment() -> dict[str, str]:
+    """This process's, without settings that would leak into the tests."""
+    return {name: value for name, value in os.environ.items() if name != "MNEMOLOG_DATA"}
+
+
+def start(*args: str, **more: Any) -> subprocess.Popen[bytes]:
+    if not MNEMOLOG.exists():
+        pytest.fail(f"{MNEMOLOG} is not installed: run `make setup`")
+    return subprocess.Popen([str(MNEMOLOG), *args], env=environment(), **more)
+
+
+def run(*args: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    """One command, to its end."""
+    if not MNEMOLOG.exists():
+        pytest.fail(f"{MNEMOLOG} is not installed: run `make setup`")
+    return subprocess.run(
+        [str(MNEMOLOG), *args],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(),
+        check=False,
+    )
+
+
+class Client:
+    """Calls tools and gives the whole JSON-RPC message back."""
+
+    data: Path
+
+    def call(self, tool: str, arguments: Any, meta: Message | None = None) -> Message:
+        params: Message = {"name": tool, "arguments": arguments}
+        if meta is not None:
+            params["_meta"] = meta
+        return self.ask("tools/call", params)
+
+    def ok(self, tool: str, arguments: Message, meta: Message | None = None) -> Message:
+        """The reply of a call that must not be refused."""
+        message = self.call(tool, arguments, meta)
+        assert "result" in message, message
+        assert message["result"]["isError"] is False, message
+        return same_twice(message)
+
+    def refused(self, tool: str, arguments: Any, meta: Message | None = None) -> str:
+        """The sentence of a call that must be refused."""
+        message = self.call(tool, arguments, meta)
+        if "error" in message:
+            return str(message["error"]["message"])
+        assert message["result"]["isError"] is True, message
+        return str(same_twice(message)["error"])
+
+    def ask(self, method: str, params: Message | None = None) -> Message:
+        raise NotImplementedError
+
+    def send_raw(self, data: bytes) -> Message:
+        """Send bytes that are no message; the answer."""
+        raise NotImplementedError
+
+
+def same_twice(message: Message) -> Message:
+    """A reply is there as text and as structured content, and the two are the same."""
+    result = message["result"]
+    assert [part["type"] for part in result["content"]] == ["text"]
+    reply: Message = result["structuredContent"]
+    assert json.loads(result["content"][0]["text"]) == reply
+    return reply
+
+
+class StdioClient(Client):
+    """A client that writes lines to a `mnemolog stdio` and reads lines back."""
+
+    def __init__(self, data: Path, *args: str) -> None:
+        self.data = data
+        self.process = start(
+            "stdio", "--data", str(data), *args, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._ids = itertools.count(1)
+        self._buffer = b""
+        assert self.process.stdout
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self.process.stdout, selectors.EVENT_READ)
+
+    def initialize(self, version: str = "2025-06-18") -> Message:
+        params = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "e2e", "version": "1"},
+        }
+        message = self.ask("initialize", params)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return message
+
+    def ask(self, method: str, params: Message | None = None) -> Message:
+        number = next(self._ids)
+        message: Message = {"jsonrpc": "2.0", "id": number, "method": method}
+        self.send(message if params is None else {**message, "params": params})
+        answer = self.receive()
+        assert answer["id"] == number
+        return answer
+
+    def send(self, message: Message) -> None:
+        self.write(json.dumps(message).encode())
+
+    def send_raw(self, data: bytes) -> Message:
+        self.write(data)
+        return self.receive()
+
+    def write(self, line: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> Message:
+        assert self.process.stdout
+        while b"\n" not in self._buffer:
+            assert self._ready.select(PATIENCE_S), "mnemolog stdio does not answer"
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert data, "mnemolog stdio closed its output"
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        message: Message = json.loads(line)
+        return message
+
+    def close(self) -> int:
+        """Hang up; the exit code."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        try:
+            return self.process.wait(PATIENCE_S)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self._ready.close()
+
+
+class HttpClient(Client):
+    """The plain client of the documentation: one POST of `tools/call`, no handshake, no special
+    headers."""
+
+    def __init__(self, url: str, data: Path) -> None:
+        self.url = url
+        self.data = data
+        self._ids = itertools.count(1)
+
+    def ask(self, method: str, params: Message | None = None) -> Message:
+        number = next(self._ids)
+        message: Message = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params is not None:
+            message["params"] = params
+        answer = self.send_raw(json.dumps(message).encode())
+        assert answer["id"] == number
+        return answer
+
+    def send_raw(self, data: bytes) -> Message:
+        _, body = self.post(data, {"Content-Type": "application/json"})
+        message: Message = json.loads(body)
+        return message
+
+    def post(self, data: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        request = urllib.request.Request(f"{self.url}/mcp", data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as told:
+                return told.status, told.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as told:
+                return told.status, told.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+class Server:
+    """A `mnemolog serve` on a free port. `line` is what it said when it was open."""
+
+    def __init__(self, data: Path, *args: str) -> None:
+        self.data = data
+        self.errors = data.parent / f"{data.name}.err"
+        with self.errors.open("wb") as errors:
+            self.process = start("serve", "--data", str(data), "--port", "0", *args, stderr=errors)
+        self.line = self._opened()
+        self.url = self.line.split("serving ")[1].split("/mcp")[0]
+
+    def client(self) -> HttpClient:
+        return HttpClient(self.url, self.data)
+
+    def stop(self) -> int:
+        """End it as an operator would; the exit code."""
+        self.process.terminate()
+        try:
+            return self.process.wait(PATIENCE_S)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+    def _opened(self) -> str:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for line in self.errors.read_text().splitlines():
+                if "serving http" in line:
+                    return line
+            time.sleep(0.05)
+        self.process.kill()
+        self.process.wait()
+        pytest.fail(f"mnemolog serve did not start: {self.errors.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioClient]:
+    """A client of one `mnemolog stdio` that all tests share; use collections of your own."""
+    client = StdioClient(tmp_path_factory.mktemp("stdio") / "data")
+    try:
+        client.initialize()
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One `mnemolog serve` that all tests share; use collections of your own."""
+    server = Server(tmp_path_factory.mktemp("serve") / "data")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["stdio", "http"])
+def client(request: pytest.FixtureRequest) -> Client:
+    """Each way in."""
+    if request.param == "stdio":
+        found: Client = request.getfixturevalue("stdio")
+        return found
+    server: Server = request.getfixturevalue("server")
+    return server.client()
+
+
+@pytest.fixture
+def collection() -> str:
+    """A collection that no other test uses."""
+    return f"test-{os.urandom(6).hex()}"
+
+
+@pytest.fixture
+def new_stdio(tmp_path: Path) -> Iterator[Callable[..., StdioClient]]:
+    """Starts `mnemolog stdio` processes on a directory of this test's own."""
+    started: list[StdioClient] = []
+
+    def start_one(*args: str) -> StdioClient:
+        started.append(StdioClient(tmp_path / "data", *args))
+        return started[-1]
+
+    yield start_one
+    for one in started:
+        one.close()

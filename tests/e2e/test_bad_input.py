@@ -1,0 +1,184 @@
+"""Whatever is wrong with a call, it is refused with a clear sentence, and it is on the log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Client, run
+
+ELEVEN = json.dumps({f"task.step{i}": i for i in range(11)})
+SORT = {"field": "spatial.position", "target": [1, 2, 3]}
+
+
+def recall(**more: Any) -> tuple[str, dict[str, Any]]:
+    return "recall", {"query": "cups", **more}
+
+
+BAD = {
+    "an empty insight": (("learn", {"insight": ""}), "insight"),
+    "a blank insight": (("learn", {"insight": " \n\t "}), "insight"),
+    "no insight": (("learn", {}), "insight is required"),
+    "an insight that is no text": (("learn", {"insight": 5}), "insight must be text"),
+    "n of 0": (recall(n=0), "n must be a whole number from 1 to 100, not 0"),
+    "n of 101": (recall(n=101), "n must be a whole number from 1 to 100, not 101"),
+    "min_confidence of 1.5": (recall(min_confidence=1.5), "min_confidence must be a number"),
+    "context that is not JSON": (("learn", {"insight": "a", "context": "{grip"}), "context"),
+    "context that is no object": (("learn", {"insight": "a", "context": "[1]"}), "context"),
+    "data that is not JSON": (
+        ("save_perception", {"description": "a wet cup", "data": "{"}),
+        "data must be a JSON object",
+    ),
+    "data that is no object": (
+        ("save_perception", {"description": "a wet cup", "data": "7"}),
+        "data must be a JSON object",
+    ),
+    "metadata that is not JSON": (
+        ("save_perception", {"description": "a wet cup", "metadata": "x"}),
+        "metadata must be a JSON object",
+    ),
+    "metadata that is no object": (
+        ("save_perception", {"description": "a wet cup", "metadata": "null"}),
+        "metadata must be a JSON object",
+    ),
+    "context_filter that is not JSON": (recall(context_filter="{"), "context_filter"),
+    "context_filter that is no object": (recall(context_filter="[]"), "context_filter"),
+    "spatial_sort that is not JSON": (recall(spatial_sort="near"), "spatial_sort"),
+    "spatial_sort that is no object": (recall(spatial_sort="3"), "spatial_sort"),
+    "an unknown operator": (
+        recall(context_filter='{"task.n": {"$regex": "a"}}'),
+        "$regex",
+    ),
+    "eleven conditions": (recall(context_filter=ELEVEN), "10"),
+    "a target that is not numbers": (
+        recall(spatial_sort=json.dumps({**SORT, "target": ["a"]})),
+        "target",
+    ),
+    "a target of NaN": (
+        recall(spatial_sort='{"field": "spatial.position", "target": [NaN]}'),
+        "spatial_sort",
+    ),
+    "memory_id of 0": (("forget", {"memory_id": 0, "reason": "x"}), "memory_id must be"),
+    "memory_id of -1": (("update", {"memory_id": -1, "new_content": "x"}), "memory_id must be"),
+    "an unknown memory_id": (("forget", {"memory_id": 10**9, "reason": "x"}), "does not exist"),
+    "an unknown perception_type": (
+        ("save_perception", {"description": "a wet cup", "perception_type": "smell"}),
+        "perception_type must be one of visual",
+    ),
+    "a description of 4 characters": (
+        ("save_perception", {"description": "wet!"}),
+        "description must be text of 5 to",
+    ),
+    "an unknown session to end": (("end_session", {"session_id": "nope"}), "does not exist"),
+    "an unknown session to learn into": (
+        ("learn", {"insight": "a", "session_id": "nope"}),
+        "does not exist",
+    ),
+    "an unknown argument": (("learn", {"insight": "a", "mood": "good"}), "Unknown argument 'mood'"),
+    "a 5 MB argument": (("learn", {"insight": "x" * 5_000_000}), "too large"),
+    "a collection of 1,000 characters": (
+        ("learn", {"insight": "a", "collection": "c" * 1000}),
+        "collection must be text of 1 to 128 characters",
+    ),
+    "a collection with control characters": (
+        ("learn", {"insight": "a", "collection": "a\x00b"}),
+        "without control characters",
+    ),
+    "half a surrogate pair": (("learn", {"insight": "a \ud83d b"}), "surrogate"),
+    "a number that is not one": (
+        recall(spatial_sort={**SORT, "target": [float("nan")]}),
+        "NaN",
+    ),
+    "an unknown tool": (("remember", {"insight": "a"}), "Unknown tool 'remember'"),
+    "arguments that are a list": (("learn", ["a"]), "arguments (an object)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_with_a_clear_sentence(client: Client, name: str) -> None:
+    (tool, arguments), expected = BAD[name]
+    sentence = client.refused(tool, arguments)
+    assert expected in sentence
+    assert len(sentence) < 300
+    assert "Traceback" not in sentence
+
+
+def test_what_is_forgotten_cannot_be_forgotten_or_updated(client: Client, collection: str) -> None:
+    number = client.ok("learn", {"insight": "grip at 15N", "collection": collection})["memory_id"]
+    client.ok("forget", {"memory_id": number, "reason": "wrong sensor"})
+    already = f"Memory {number} was already forgotten"
+    assert already in client.refused("forget", {"memory_id": number, "reason": "again"})
+    assert already in client.refused("update", {"memory_id": number, "new_content": "grip at 9N"})
+
+
+def test_an_ended_session_takes_nothing_more(client: Client, collection: str) -> None:
+    session = client.ok("start_session", {"collection": collection})["session_id"]
+    assert "outcome_score must be" in client.refused(
+        "end_session", {"session_id": session, "outcome_score": 2}
+    )
+    client.ok("end_session", {"session_id": session, "outcome_score": 0.5})
+    assert "ended" in client.refused("end_session", {"session_id": session})
+    assert "ended" in client.refused(
+        "learn", {"insight": "too late", "collection": collection, "session_id": session}
+    )
+
+
+def test_a_session_belongs_to_its_collection(client: Client, collection: str) -> None:
+    session = client.ok("start_session", {"collection": collection})["session_id"]
+    sentence = client.refused(
+        "learn", {"insight": "elsewhere", "collection": "other", "session_id": session}
+    )
+    assert collection in sentence
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "words"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/', -32700, "not valid JSON"),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":'
+            b'{"name":"learn","arguments":{"insight":"\xff\xfe"}}}',
+            -32700,
+            "not valid UTF-8",
+        ),
+        (b"[" * 100_000, -32700, "nested too deeply"),
+        (b"[]", -32600, "one JSON-RPC object"),
+        (b'{"jsonrpc": "2.0", "method": 7}', -32600, "JSON-RPC 2.0 request"),
+    ],
+    ids=["cut off", "invalid UTF-8", "too deep", "a batch", "no request"],
+)
+def test_what_is_no_message_gets_an_error(
+    client: Client, data: bytes, code: int, words: str
+) -> None:
+    message = client.send_raw(data)
+    assert message["id"] is None
+    assert message["error"]["code"] == code
+    assert words in message["error"]["message"]
+
+
+def test_a_message_over_the_limit_is_answered_under_its_id(client: Client) -> None:
+    call = '{"method":"tools/call","params":{"name":"learn","arguments":{"insight":"%s"}}'
+    data = (call % ("x" * 17_000_000) + ',"jsonrpc":"2.0","id":4711}').encode()
+    message = client.send_raw(data)
+    assert message["id"] == 4711
+    assert "too large" in message["error"]["message"]
+
+
+def test_bad_meta_is_refused(client: Client, collection: str) -> None:
+    learn = {"insight": "a", "collection": collection}
+    assert "_meta.idempotency_key" in client.refused("learn", learn, {"idempotency_key": 5})
+    assert "_meta.actor" in client.refused("learn", learn, {"actor": "a\nb"})
+
+
+def test_what_was_refused_is_on_the_log(client: Client, collection: str) -> None:
+    """Also what could not be read, and what was too large to keep."""
+    client.refused("learn", {"insight": "", "collection": collection})
+    client.refused("unheard_of", {"collection": collection})
+    client.refused("learn", ["misshapen", collection])
+    client.refused("learn", {"collection": collection, "insight": "x" * 2_000_000})
+    client.send_raw(f'{{"broken": "{collection}'.encode())
+    shown = run("audit", "log", "--data", str(client.data), "--last", "20", "--refused", "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count(collection) >= 5

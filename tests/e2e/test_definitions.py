@@ -1,0 +1,96 @@
+"""What clients are told about the tools and the server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import mcp_types
+import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from services.decider.catalogue import TOOLS
+from services.gateway import identity
+from services.gateway.tools import definitions, schemas
+
+ROOT = Path(__file__).parents[2]
+ROBOT = {
+    "learn",
+    "recall",
+    "save_perception",
+    "forget",
+    "update",
+    "start_session",
+    "end_session",
+}
+
+
+def test_every_tool_but_the_internal_ones_is_offered() -> None:
+    names = {tool["name"] for tool in definitions()}
+    assert names == {tool.name for tool in TOOLS.values() if not tool.internal}
+    assert names >= ROBOT
+
+
+@pytest.mark.parametrize("tool", definitions(), ids=lambda tool: tool["name"])
+def test_definitions_are_valid_and_tidy(tool: dict[str, object]) -> None:
+    mcp_types.Tool.model_validate(tool)
+    schema = schemas()[str(tool["name"])]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert "$ref" not in schema
+    for name, about in schema["properties"].items():
+        assert about.get("description"), f"{name} is not described"
+    assert "\n" not in str(tool["description"])
+    assert "  " not in str(tool)
+
+
+def test_the_schema_says_what_the_service_checks() -> None:
+    def takes(tool: str, **arguments: object) -> bool:
+        validator = jsonschema.Draft202012Validator(schemas()[tool])
+        return bool(validator.is_valid(arguments))
+
+    assert takes("learn", insight="grip at 15N", context='{"a": 1}', collection="fleet 7 抓取")
+    assert not takes("learn", insight="")
+    assert not takes("learn", insight="a", mood="good")
+    assert not takes("learn", insight="a", collection="a\x00b")
+    assert not takes("learn", insight="a", collection="  ")
+    assert takes("recall", query="cups", n=100, min_confidence=1.0, context_filter=None)
+    assert not takes("recall", query="cups", n=101)
+    assert not takes("save_perception", description="wet!")
+    assert not takes("forget", memory_id=0, reason="x")
+    assert not takes("end_session", session_id="a", outcome_score=2)
+
+
+def test_annotations_tell_reads_from_writes() -> None:
+    told = {tool["name"]: tool["annotations"] for tool in definitions()}
+    assert told["recall"]["readOnlyHint"] is True
+    assert told["forget"]["destructiveHint"] is True
+    assert told["learn"] == {
+        "title": "Learn",
+        "readOnlyHint": False,
+        "destructiveHint": False,
+        "idempotentHint": False,
+        "openWorldHint": False,
+    }
+
+
+def test_constants_agree_with_their_sources() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == identity.VERSION
+    assert identity.HANDSHAKE_VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
+    """What runs until then, and the tool definitions, must not import what is slow to load."""
+    code = (
+        "import sys, services.cli.main, services.cli.stdio, services.gateway.stdio\n"
+        "slow = {'mcp', 'mcp_types', 'pydantic', 'rich', 'uvicorn', 'structlog', 'numpy'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+        "import services.gateway.tools\n"
+        "assert 'mcp' not in sys.modules and 'pydantic' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
