@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Set
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 
 from projections.language.characters import HAN, UNSPACED, WORD_CHARACTER, fold, strip_accents
@@ -15,6 +15,7 @@ MAX_CHARACTERS = 65_536
 """Of a longer text, `tokens`, `token_set` and `guard` read this many characters."""
 
 MAX_TOKENS = 65_536
+REMEMBERED_LENGTH = 1_000
 MAX_TOKEN_LENGTH = 64
 """A longer word (a key, a data URL) is known by its first characters."""
 
@@ -56,13 +57,21 @@ def tokens(text: str) -> list[str]:
     - `don't` is `do not`, a possessive s is dropped; there is no stemming and there are no stop
       words.
     """
-    folded = fold(text[:MAX_CHARACTERS])[:MAX_CHARACTERS]
-    return [token[:MAX_TOKEN_LENGTH] for token in islice(_tokens(folded), MAX_TOKENS)]
+    return list(_remembered(text) if len(text) <= REMEMBERED_LENGTH else _split(text))
 
 
 def token_set(text: str) -> frozenset[str]:
     """The different tokens of a text, for `jaccard`."""
-    return frozenset(tokens(text))
+    return frozenset(_remembered(text) if len(text) <= REMEMBERED_LENGTH else _split(text))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    folded = fold(text[:MAX_CHARACTERS])[:MAX_CHARACTERS]
+    return tuple(token[:MAX_TOKEN_LENGTH] for token in islice(_tokens(folded), MAX_TOKENS))
+
+
+# One call looks at the same text several times: to find its twin, to store it, to index it.
+_remembered = lru_cache(maxsize=256)(_split)
 
 
 def jaccard(a: Set[str], b: Set[str]) -> float:

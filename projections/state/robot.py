@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from math import ceil, log
 from typing import Any
 
@@ -86,6 +87,7 @@ def collection_of(space: str) -> str:
     return space.split("/robot/", 1)[1]
 
 
+@lru_cache(maxsize=256)
 def guard_key(text: str) -> str:
     """The text's numbers, units and negations as one short key; empty when it has none."""
     signature = guard(text)

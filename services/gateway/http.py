@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from infra.memory import limit_arenas
 from services.api import Service, Unavailable
 from services.gateway import logs, malformed
 from services.gateway.calls import KEPT_BYTES, Calls, Raw
@@ -32,8 +33,7 @@ from services.gateway.mcp_server import build
 from services.gateway.metrics import Measured
 
 if TYPE_CHECKING:
-    from infra.memory import limit_arenas
-from infra.settings import Settings
+    from infra.settings import Settings
 
 MAX_DISCARDED_BYTES = 4 * MAX_MESSAGE_BYTES
 """A body over `MAX_MESSAGE_BYTES` is read up to here for its digest, then cut off."""

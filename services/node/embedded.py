@@ -29,6 +29,7 @@ from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
 from services.decider.rules import Rules
 from services.node.follow import Counted, Progress
+from services.node.gate import Gate
 from services.node.missing import MissingVectors
 from services.node.projections import Projections
 from services.node.worker import PartitionWorker
@@ -48,6 +49,9 @@ class EmbeddedNode:
         self, settings: Settings, rules: Rules | None = None, progress: Progress | None = None
     ) -> None:
         self.settings = settings
+        self.using = Gate()
+        """Entered by whoever uses the projections outside the deciders' threads."""
+        self.rebuilding = threading.Lock()
         self.model = model_of(settings)
         self.embedder = BackgroundEmbedder(self.model, models_dir(settings.models or None))
         self.embedder.start()
@@ -192,39 +196,36 @@ class EmbeddedNode:
             return
         try:
             partition, offset = (int(part) for part in request.after.split(":"))
-            state = self.projections.states[partition] if partition >= 0 else None
-        except (ValueError, IndexError):
-            state = None
-        if state is None:
+            known = 0 <= partition < self.log.partitions
+        except ValueError:
+            known = False
+        if not known:
             raise Unavailable(
                 f"after must be a position from an earlier answer, such as 0:41, "
                 f"not {request.after[:40]!r}"
             )
         deadline = time.monotonic() + self.settings.call_timeout_s
-        while state.next_offset <= offset:
+        while (stands := self.projections.states[partition].next_offset) <= offset:
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"Position {request.after} was not reached here within "
                     f"{self.settings.call_timeout_s:g} s; this node stands at "
-                    f"{partition}:{state.next_offset - 1}"
+                    f"{partition}:{stands - 1}"
                 )
             await asyncio.sleep(0.01)
 
     def _recall(self, call: Call, args: Recall, partition: int) -> Answer:
         started = time.perf_counter()
         query = read_query(call.tenant, args)
-        projections = self.projections
-        position = projections.states[partition].next_offset - 1
         vector = None
-        if (
-            self.model is not None
-            and projections.vectors is not None
-            and covers(self.model, query.text)
-        ):
+        if self.model is not None and covers(self.model, query.text):
             embedder = self.embedder.wait(self.settings.model_wait_s)
             vector = None if embedder is None else embedder.embed_query(query.text)
-        view = projections.states[partition].reader()
-        found = recall(view, projections.text, projections.vectors, vector, query)
+        with self.using.shared():
+            projections = self.projections
+            position = projections.states[partition].next_offset - 1
+            view = projections.states[partition].reader()
+            found = recall(view, projections.text, projections.vectors, vector, query)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=found.ids, mode=found.mode, ms=took_ms)
         self.workers[partition].record(msgspec.structs.replace(call, answered=answered))
@@ -269,7 +270,8 @@ class EmbeddedNode:
         while not self._closing.wait(COMMIT_EVERY_S):
             try:
                 self.embedder.poll()
-                self.projections.commit()
+                with self.using.shared():
+                    self.projections.commit()
             except Exception as error:
                 _log.error("the indexes could not be made durable", error=str(error))
 

@@ -79,8 +79,9 @@ class MissingVectors:
         assert model is not None
         after, started = 0, time.monotonic()
         while not self._stopping.is_set():
-            view = self._node.projections.states[partition].reader()
-            page = without_vector(view, model.name, after, PAGE)
+            with self._node.using.shared():
+                view = self._node.projections.states[partition].reader()
+                page = without_vector(view, model.name, after, PAGE)
             if not page:
                 break
             after = page[-1][0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from infra.embedder.catalogue import Model
 from projections.ports import TextIndex, VectorIndex
-from projections.state.store import PartitionState
+from projections.state.store import PartitionState, StateError
 from services.node.follow import (
     Counted,
     Progress,
@@ -27,10 +30,11 @@ class Projections:
 
         self.directory = directory
         self.model = model
-        self.states = [
-            PartitionState(directory / "state" / f"p{p:04d}.db", p, partitions)
-            for p in range(partitions)
-        ]
+        with _told_as_state_error(directory / "state"):
+            self.states = [
+                PartitionState(directory / "state" / f"p{p:04d}.db", p, partitions)
+                for p in range(partitions)
+            ]
         self.text: TextIndex = TantivyText(directory / "text")
         self.vectors: VectorIndex | None = None
         if model is not None:
@@ -40,8 +44,9 @@ class Projections:
 
     def catch_up(self, log: ReadableLog, progress: Progress | None = None) -> None:
         """Bring everything up to the end of the log. `progress` counts each projection's work."""
-        for state in self.states:
-            follow_state(log, state, progress=progress)
+        with _told_as_state_error(self.directory / "state"):
+            for state in self.states:
+                follow_state(log, state, progress=progress)
         follow_text(log, self.text, progress)
         if self.vectors is not None and self.model is not None:
             follow_vectors(log, self.vectors, self.model.name, progress)
@@ -78,3 +83,15 @@ class Projections:
             self.vectors.close()
         for state in self.states:
             state.close()
+
+
+@contextmanager
+def _told_as_state_error(directory: Path) -> Iterator[None]:
+    """A damaged database shows wherever it is read first: say what to do about it."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise StateError(
+            f"The state in {directory} cannot be read ({error}); "
+            "`mnemolog rebuild` makes it anew from the log"
+        ) from error

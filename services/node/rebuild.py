@@ -34,7 +34,13 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Report:
-    """Rebuild under a running node. Reads go on; writes wait while the end is compared."""
+    """Rebuild under a running node. Reads go on, but for a moment at the switch; writes wait while
+    the end is compared. One rebuild at a time: a second one waits for the first."""
+    with node.rebuilding:
+        return _rebuild_live(node, verify, progress)
+
+
+def _rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Report:
     directory = node.settings.data_dir
     fresh = _build(node.log, directory, node.model, progress)
     try:
@@ -42,15 +48,17 @@ def rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Repo
             fresh.catch_up(node.log)
             if verify:
                 return _compare(node.log, node.projections, fresh)
-            old, report = node.projections, _compare(node.log, None, fresh)
+            report = _compare(node.log, None, fresh)
             fresh.close()
-            _swap(directory)
-            node.projections = Projections(
-                directory / "projections", node.log.partitions, node.model
-            )
+            with node.using.alone():
+                # Closed before its directory moves: what it still has to write goes by the path.
+                node.projections.close()
+                _swap(directory)
+                node.projections = Projections(
+                    directory / "projections", node.log.partitions, node.model
+                )
             for worker, state in zip(node.workers, node.projections.states, strict=True):
                 worker.decider.state = state
-        old.close()
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
         return report
     finally:

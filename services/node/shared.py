@@ -42,10 +42,11 @@ class SharedService:
         self._way: Holder | Guest | None = None
         self._attaching: asyncio.Task[Holder | Guest] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._told_failure = False
 
     async def start(self) -> None:
         """Begin to attach, in the background; `ready` tells when it is done."""
-        self._attaching = asyncio.create_task(self._attach())
+        self._begin()
         self._watching = asyncio.create_task(self._watch())
 
     async def ready(self) -> None:
@@ -98,7 +99,7 @@ class SharedService:
     def _lose(self, way: Holder | Guest) -> None:
         if self._way is way:
             self._way = None
-            self._attaching = asyncio.create_task(self._attach())
+            self._begin()
 
     async def _watch(self) -> None:
         """Notice the holder's end without waiting for a call: somebody must hold the store."""
@@ -116,12 +117,37 @@ class SharedService:
             return self._way
         if self._attaching is None:
             raise Unavailable("The service has not been started")
-        if self._attaching.done() and not self._exclusive:
-            # It failed, or what it found was lost: whatever stood in the way may be gone.
-            self._attaching = asyncio.create_task(self._attach())
-        return await asyncio.shield(self._attaching)
+        if self._attaching.done() and self._told_failure:
+            # Whatever stood in the way may be gone.
+            self._begin()
+        try:
+            return await asyncio.shield(self._attaching)
+        except Unavailable:
+            self._told_failure = True
+            raise
+
+    def _begin(self) -> None:
+        self._told_failure = False
+        self._attaching = asyncio.create_task(self._attach())
+        # Nobody may be waiting for it when it fails; the next call tells.
+        self._attaching.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _attach(self) -> Holder | Guest:
+        try:
+            return await self._hold_or_join()
+        except (LogError, StateError, SettingsError) as error:
+            raise Unavailable(str(error)) from error
+        except OSError as error:
+            raise Unavailable(
+                f"{self.settings.data_dir} cannot be used as the data directory: {error.strerror}"
+            ) from error
+        except Unavailable:
+            raise
+        except Exception as error:
+            _log.error("the store could not be opened", exc_info=True)
+            raise Unavailable(f"The store could not be opened: {error}") from error
+
+    async def _hold_or_join(self) -> Holder | Guest:
         if self._exclusive and not self._serving_taken():
             raise Unavailable(
                 f"Another `mnemolog serve` (process {self._serving.holder()}) runs on "
@@ -133,10 +159,8 @@ class SharedService:
             if self._store.take():
                 try:
                     self._way = await self._open()
-                except BaseException as error:
+                except BaseException:
                     self._store.release()
-                    if isinstance(error, (LogError, StateError, SettingsError, OSError)):
-                        raise Unavailable(str(error)) from error
                     raise
                 return self._way
             guest = await Guest.connect(self.settings.data_dir)

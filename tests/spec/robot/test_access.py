@@ -12,6 +12,7 @@ from tests.spec.given import (
     days,
     ended,
     forgotten,
+    learn,
     learned,
     perceived,
     recall,
@@ -66,6 +67,11 @@ def test_a_recall_has_no_outcome_to_repeat(robot: Robot) -> None:
     for _ in range(2):
         robot.when(recall("cups", returned=[1], key="k")).then(MemoriesRecalled(memory_ids=[1]))
     assert robot.state.view.all("SELECT * FROM outcome") == []
+
+
+def test_a_key_that_a_write_used_does_not_keep_a_recall_from_counting(robot: Robot) -> None:
+    robot.when(learn("one", key="k"))
+    robot.when(recall("cups", returned=[1], key="k")).then(MemoriesRecalled(memory_ids=[1]))
 
 
 def test_a_recall_nobody_answered_is_refused(robot: Robot) -> None:

@@ -61,6 +61,21 @@ def test_a_superseded_memory_points_to_the_one_that_is_kept(robot: Robot) -> Non
     robot.when(start_session()).then_reply_has(active_memories_count=2)
 
 
+def test_the_ratio_is_of_what_could_be_merged(robot: Robot) -> None:
+    robot.given(
+        started(S1),
+        inside(1, FOUR),
+        inside(2, FIVE),
+        inside(3, OTHER),
+        inside(4, "hotel india"),
+        perceived(5, "a red cup", session=S1),
+        inside(6, "kilo lima", category="gotcha"),
+    )
+    robot.when(end_session(S1))
+    assert robot.reply["summary"]["memory_count"] == 6
+    assert robot.reply["consolidated"]["compression_ratio"] == 0.25
+
+
 def test_several_groups(robot: Robot) -> None:
     robot.given(
         started(S1),

@@ -16,16 +16,21 @@ from tests.spec.given import (
     AT_0_875,
     MODEL,
     NORTH,
+    S1,
     Robot,
     at_cosine,
+    end_session,
+    forget,
     forgotten,
     happened,
     learn,
     learned,
     perceived,
     save_perception,
+    started,
     superseded,
     unit,
+    update,
 )
 
 TEN_WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliett"
@@ -305,3 +310,25 @@ def test_what_a_memory_said_before_its_update_may_be_learned_again(robot: Robot)
         ),
     ).when(learn(TEN_WORDS, vector=NORTH)).then_created(2)
     robot.when(learn("Things of another kind", vector=unit(0, 1))).then_duplicate(1, "cosine", 1.0)
+
+
+def test_what_was_compared_before_and_is_gone_now_is_not_compared_again(robot: Robot) -> None:
+    """Vectors are held in memory between calls; they have to follow what happens."""
+    robot.given(
+        started(S1),
+        learned(1, "Hold mugs softly", vector=NORTH),
+        learned(2, "alpha bravo charlie", session=S1, vector=unit(0, 1)),
+        learned(3, "alpha bravo charlie delta", session=S1, confidence=0.9),
+        learned(4, "whiskey xray", session=S1, vector=unit(0, 0, 1)),
+    )
+    robot.when(learn("Be gentle with cups", vector=NORTH)).then_duplicate(1, "cosine", 1.0)
+    robot.when(forget(1, "wrong"))
+    robot.when(learn("Be gentle with cups", vector=NORTH)).then_created(5)
+    robot.when(end_session(S1)).then_reply_has(status="ended")
+    assert robot.memory(2).status == "superseded"
+    robot.when(learn("Something of its own", vector=unit(0, 1))).then_created(6)
+    robot.when(update(4, "Said without a vector"))
+    robot.when(learn("Quite another thing", vector=unit(0, 0, 1))).then_created(7)
+    robot.when(update(7, "A thing that turned", vector=unit(0, 0, 0, 1)))
+    robot.when(learn("Yet another", vector=unit(0, 0, 1))).then_created(8)
+    robot.when(learn("Turned likewise", vector=unit(0, 0, 0, 1))).then_duplicate(7, "cosine", 1.0)

@@ -148,6 +148,7 @@ def test_delivering_a_decision_twice_changes_nothing(plan: Plan) -> None:
     robot.state.begin()
     for offset, data in enumerate(robot.log):
         assert robot.state.apply(offset, data) is False
+        assert (robot.state.head, robot.state.next_offset) == before[1:]
     robot.state.commit()
     assert everything(robot.state) == before
 
