@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import platformdirs
@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A name from `mnemolog models list`, or `none` for search by words alone."""
     models: str = ""
     """Directory of the embedding models; empty: the user's cache directory."""
-    tenant: str = "default"
+    tenant: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
     actor: str = ""
     """Who the calls of this process are recorded as; empty: the user's login name."""
     call_timeout_s: float = 30.0

@@ -98,7 +98,8 @@ _MODELS = (
         name="bge-small-en-v1.5",
         dims=384,
         pooling="cls",
-        query_prefix="Represent this sentence for searching relevant passages: ",
+        # Its authors suggest a prefix for queries; measured on dialogue turns, going without finds
+        # as much and takes a third less time.
         dedup_cosine=0.943,
         scripts=("latin",),
         files=_files(

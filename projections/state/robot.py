@@ -352,8 +352,9 @@ def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Deci
     words = token_set(fact.content)
     view.run(
         "UPDATE memory SET content = ?, content_hash = ?, guard = ?, words = ?, version = ?,"
-        " context = ?, category = ?, tags = ?, scope_files = ?, confidence = ?, updated_at_us = ?"
-        " WHERE id = ?",
+        " context = ?, category = ?, tags = ?, scope_files = ?, confidence = ?, updated_at_us = ?,"
+        # A new content has a new confidence, which fades from now on.
+        " decayed_at_us = ? WHERE id = ?",
         fact.content,
         content_hash(fact.content),
         key,
@@ -364,6 +365,7 @@ def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Deci
         msgspec.json.encode(fact.tags).decode(),
         msgspec.json.encode(fact.scope_files).decode(),
         fact.confidence,
+        moment.at_us,
         moment.at_us,
         fact.memory_id,
     )

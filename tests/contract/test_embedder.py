@@ -303,8 +303,10 @@ class TestVectors:
         assert similarity(asked, said) > similarity(asked, unrelated) + 0.1
 
     def test_a_query_is_embedded_with_its_prefix(self, embedder: OnnxEmbedder) -> None:
-        query = embedder.embed_query("wet cups")
-        assert (query == embedder.embed_passage(DEFAULT.query_prefix + "wet cups")).all()
+        model = msgspec.structs.replace(DEFAULT, query_prefix="query: ")
+        prefixed = OnnxEmbedder.load(model, models_dir())
+        query = prefixed.embed_query("wet cups")
+        assert (query == embedder.embed_passage("query: wet cups")).all()
         assert (query != embedder.embed_passage("wet cups")).any()
 
     def test_what_is_past_the_limit_is_counted_and_not_seen(self, embedder: OnnxEmbedder) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tests.crash.process import NO_MODEL, command, environment
+from tests.crash.process import NO_MODEL, command, environment, stderr_of, tail
 from tests.crash.writer import COLLECTION, Caller, Memory, Sent, Writer
 
 
@@ -64,8 +64,8 @@ def check(data: Path, *writers: Writer) -> None:
         assert not memories.keys() & writer.memories.keys(), "an id was given to two clients"
         memories |= writer.memories
         sessions |= writer.sessions
-    assert _differences(memories, stored.memories) == []
-    assert _differences(sessions, stored.sessions) == []
+    wrong = _differences(memories, stored.memories) + _differences(sessions, stored.sessions)
+    assert not wrong, wrong
 
 
 def settle(stored: Stored, writer: Writer, sent: Sent) -> None:
@@ -140,7 +140,9 @@ def run(data: Path, *arguments: str, model: str | None = NO_MODEL) -> Told:
 
 
 def check_whole(data: Path) -> None:
-    """`mnemolog audit verify` finds nothing changed, removed or swapped."""
+    """`mnemolog audit verify` finds nothing changed, removed or swapped, and no process on the
+    store met with anything that it had not reckoned with."""
+    assert "Traceback" not in stderr_of(data).read_text(), tail(data)
     told = run(data, "audit", "verify", "--json")
     assert told.code == 0 and told.json["whole"] is True, f"{told.out} {told.err}"
 

@@ -25,6 +25,7 @@ from tests.spec.given import (
     start_session,
     started,
     superseded,
+    update,
 )
 
 DECAY = MemoriesDecayed(collection="default", rate=0.01, min_days=1.0, floor=0.05)
@@ -180,3 +181,10 @@ def test_rate_and_limits_are_rules_and_the_fact_carries_them() -> None:
         SessionEnded(session_id=S1),
     ).then_reply_has(decayed_count=1)
     assert [robot.memory(n).confidence for n in (1, 2, 3)] == [round(0.8 * 0.9**10, 6), 0.6, 0.8]
+
+
+def test_a_corrected_memory_fades_from_its_correction_on(robot: Robot) -> None:
+    robot.given(started(S1), learned(1, "alpha"))
+    robot.when(update(1, "bravo", at_us=days(100)))
+    robot.when(end_session(S1, at_us=days(110)))
+    assert robot.memory(1).confidence == round(0.8 * 0.99**10, 6)

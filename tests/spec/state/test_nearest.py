@@ -165,7 +165,7 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(TEXTS, st.sampled_from(["fact", "fact", "fact", "gone", "seen"]))),
     TEXTS,
