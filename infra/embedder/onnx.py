@@ -14,48 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infra.embedder.catalogue import ONNX_FILE, TOKENIZER_FILE, Model
+from infra.embedder.sessions import Sessions
 from infra.embedder.store import file_path
 
 
 class OnnxEmbedder:
     """A loaded model. All methods may be called from several threads at once."""
 
-    def __init__(self, model: Model, session: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Model, sessions: Sessions, tokenizer: Any) -> None:
         self.model = model
-        self._session = session
+        self._sessions = sessions
         self._tokenizer = tokenizer
-        self._inputs = frozenset(each.name for each in session.get_inputs())
+        self._inputs = sessions.input_names
 
     @classmethod
     def load(cls, model: Model, directory: Path) -> OnnxEmbedder:
         """Load an installed model; raises when a file cannot be used.
 
-        Takes some 0.3 s, and 120 MB that grow to 170 MB once two threads embed long texts.
+        Takes some 0.3 s and 120 MB, and some 80 MB more once several callers embed at once.
         """
         # Here and not above: a process that embeds nothing should not pay for the import.
-        import onnxruntime
         from tokenizers import Tokenizer
 
-        options = onnxruntime.SessionOptions()
-        # One thread a text: short texts gain nothing from a second one, and two callers at once
-        # get a quarter more done. Spinning threads would take the CPU from everything else.
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # Without the arena, long texts take more memory, not less. Memory patterns are kept per
-        # input length, and every text has its own.
-        options.enable_cpu_mem_arena = True
-        options.enable_mem_pattern = False
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(
-            str(file_path(model, ONNX_FILE, directory)),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
+        sessions = Sessions(str(file_path(model, ONNX_FILE, directory)))
         tokenizer = Tokenizer.from_file(str(file_path(model, TOKENIZER_FILE, directory)))
         tokenizer.enable_truncation(model.max_tokens)
         tokenizer.no_padding()
-        return cls(model, session, tokenizer)
+        return cls(model, sessions, tokenizer)
 
     @property
     def name(self) -> str:
@@ -95,8 +80,8 @@ class OnnxEmbedder:
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids),
         }
-        outputs = self._session.run(
-            None, {name: value for name, value in feed.items() if name in self._inputs}
+        outputs = self._sessions.run(
+            {name: value for name, value in feed.items() if name in self._inputs}
         )
         tokens: NDArray[np.float32] = outputs[0][0]
         # A single text has no padding, so the mean needs no mask.
