@@ -253,6 +253,15 @@ def without_vector(view: View, model: str, after: int, limit: int) -> list[tuple
     )
 
 
+def count_without_vector(view: View, model: str) -> int:
+    row = view.one(
+        "SELECT count(*) FROM memory LEFT JOIN vector ON vector.memory = memory.id"
+        " AND vector.model = ? WHERE status = 'active' AND vector.memory IS NULL",
+        model,
+    )
+    return int(row[0])
+
+
 def vector_of(embedding: Embedding) -> Vector:
     return np.frombuffer(embedding.vector, dtype=np.float16)
 

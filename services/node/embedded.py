@@ -36,7 +36,11 @@ from services.node.worker import PartitionWorker
 
 EMBED_THREADS = 2
 READ_THREADS = 4
-COMMIT_EVERY_S = 1.0
+UPKEEP_S = 1.0
+COMMIT_AFTER_S = 15.0
+COMMIT_AFTER = 2_000
+"""The indexes are made durable when nothing was written for a moment, else after so long or so many
+decisions: it holds everybody up for some 20 ms, and what is not durable comes from the log."""
 LOAD_WAIT_S = 30.0
 
 _log = structlog.get_logger("mnemolog.node")
@@ -68,14 +72,16 @@ class EmbeddedNode:
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self.rules = rules or Rules()
+        self._shown = 0
         self.workers = [
             PartitionWorker(p, self.log, PartitionDecider(state, self.rules), self._show)
             for p, state in enumerate(self.projections.states)
         ]
+        self.missing = MissingVectors(self)
         for worker in self.workers:
             worker.decide_backlog(self._inputs_of)
             worker.start()
-        self.missing = MissingVectors(self)
+        self.missing.start()
         self._closing = threading.Event()
         self._upkeep = threading.Thread(target=self._keep_up, name="upkeep", daemon=True)
         self._upkeep.start()
@@ -132,6 +138,13 @@ class EmbeddedNode:
             texts = tool.texts(args)
             inputs = self._embedding.submit(self._embed, texts) if texts else self._no_vectors()
         return self.workers[partition].submit(call, inputs)
+
+    def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]:
+        """As `submit`, but the texts are embedded before the call takes its place in the queue:
+        for work of the service's own, which nobody else should wait for."""
+        done: Future[Inputs] = Future()
+        done.set_result(self._embed(texts))
+        return self.workers[partition].submit(call, done)
 
     async def health(self) -> dict[str, Any]:
         stopped = [worker.failed for worker in self.workers if worker.failed]
@@ -239,6 +252,7 @@ class EmbeddedNode:
 
     def _show(self, partition: int, counted: Counted) -> None:
         self.projections.show(partition, counted)
+        self._shown += 1
 
     def _inputs_of(self, call: Call) -> Inputs:
         """What a call on the log needs for deciding."""
@@ -267,11 +281,19 @@ class EmbeddedNode:
         return done
 
     def _keep_up(self) -> None:
-        while not self._closing.wait(COMMIT_EVERY_S):
+        before = committed = self._shown
+        committed_s = time.monotonic()
+        while not self._closing.wait(UPKEEP_S):
+            self.embedder.poll()
+            shown, now_s = self._shown, time.monotonic()
+            idle, before = shown == before, shown
+            due = shown - committed >= COMMIT_AFTER or now_s - committed_s >= COMMIT_AFTER_S
+            if shown == committed or not (idle or due):
+                continue
             try:
-                self.embedder.poll()
                 with self.using.shared():
                     self.projections.commit()
+                committed, committed_s = shown, now_s
             except Exception as error:
                 _log.error("the indexes could not be made durable", error=str(error))
 

@@ -14,8 +14,8 @@ import msgspec
 import structlog
 
 from events.envelope import Call
-from infra.embedder.catalogue import covers
-from projections.state.robot import without_vector
+from infra.embedder.catalogue import Model, covers
+from projections.state.robot import count_without_vector, without_vector
 from services.api import Unavailable
 from services.decider.catalogue import TOOLS
 from services.decider.robot.embed import NAME, EmbedMissing, Missing
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BATCH = 16
 PAGE = 256
+TELL_EVERY_S = 10.0
 
 _log = structlog.get_logger("mnemolog.embed")
 
@@ -36,8 +37,11 @@ class MissingVectors:
         self._look.set()
         self._stopping = threading.Event()
         self._done = 0
+        self._left = 0
         self._running = False
         self._thread = threading.Thread(target=self._run, name="embed-missing", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def look(self) -> None:
@@ -50,7 +54,8 @@ class MissingVectors:
         self._thread.join()
 
     def progress(self) -> dict[str, Any]:
-        return {"running": self._running, "embedded": self._done}
+        """How many were embedded since the start, and how many are left to look at."""
+        return {"running": self._running, "embedded": self._done, "left": self._left}
 
     def _run(self) -> None:
         while True:
@@ -65,8 +70,7 @@ class MissingVectors:
                 return  # `stop` came between: its signal to look is the one just cleared
             self._running = True
             try:
-                for partition in range(self._node.log.partitions):
-                    self._embed_partition(partition)
+                self._embed_all()
             except Unavailable as error:
                 _log.warning("embedding of missing vectors was put off", reason=str(error))
                 self._stopping.wait(1.0)
@@ -74,10 +78,23 @@ class MissingVectors:
             finally:
                 self._running = False
 
-    def _embed_partition(self, partition: int) -> None:
-        model = self._node.model
+    def _embed_all(self) -> None:
+        model, before = self._node.model, self._done
         assert model is not None
-        after, started = 0, time.monotonic()
+        with self._node.using.shared():
+            self._left = sum(
+                count_without_vector(state.reader(), model.name)
+                for state in self._node.projections.states
+            )
+        if self._left > PAGE:
+            _log.info("embedding memories in the background", model=model.name, count=self._left)
+        for partition in range(self._node.log.partitions):
+            self._embed_partition(partition, model)
+        if self._done > before:
+            _log.info("memories were embedded", model=model.name, count=self._done - before)
+
+    def _embed_partition(self, partition: int, model: Model) -> None:
+        after, told_s = 0, time.monotonic()
         while not self._stopping.is_set():
             with self._node.using.shared():
                 view = self._node.projections.states[partition].reader()
@@ -95,8 +112,10 @@ class MissingVectors:
                     if self._stopping.is_set():
                         return
                     self._ask(partition, space, found[start : start + BATCH])
-            if by_space and time.monotonic() - started > 5:
-                _log.info("embedding memories", model=model.name, embedded=self._done)
+            self._left = max(0, self._left - len(page))
+            if time.monotonic() - told_s > TELL_EVERY_S:
+                told_s = time.monotonic()
+                _log.info("embedding memories", embedded=self._done, left=self._left)
 
     def _ask(self, partition: int, space: str, memories: list[Missing]) -> None:
         args = EmbedMissing(space=space, memories=memories)
@@ -111,5 +130,5 @@ class MissingVectors:
             actor="mnemolog",
             client="mnemolog",
         )
-        answer = self._node.submit(call, partition, TOOLS[NAME], args).result()
+        answer = self._node.submit_embedded(call, partition, TOOLS[NAME].texts(args)).result()
         self._done += int(msgspec.json.decode(answer.reply).get("embedded", 0))

@@ -6,11 +6,13 @@ import threading
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.crash import stored
 from tests.crash.process import NO_MODEL, Stdio
 from tests.crash.writer import Writer, ask_again, write_one, write_until_gone
 
-ROUNDS = 32
+ROUNDS = [32, pytest.param(200, marks=[pytest.mark.faults, pytest.mark.timeout(3600)])]
 KILLED_WITHIN_S = 0.4
 """After the first acknowledged write of a round."""
 STARTED_WITHIN_S = 1.6
@@ -18,10 +20,11 @@ STARTED_WITHIN_S = 1.6
 CHECKED_EVERY = 10
 
 
-def test_nothing_acknowledged_is_lost(data: Path, chance: Random) -> None:
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_nothing_acknowledged_is_lost(data: Path, chance: Random, rounds: int) -> None:
     writer = Writer(1, chance)
     with_model = killed_at_start = 0
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         model = None if turn % 6 == 5 else NO_MODEL
         depth = 8 if turn % 4 == 2 else 1
         at_start = turn % 5 == 3
@@ -45,7 +48,7 @@ def test_nothing_acknowledged_is_lost(data: Path, chance: Random) -> None:
             stored.check_whole(data)
             stored.check_rebuild(data)
     assert with_model >= 5 and killed_at_start >= 5
-    assert writer.acknowledged > ROUNDS and writer.retried > 0
+    assert writer.acknowledged > rounds and writer.retried > 0
 
     with Stdio(data, model=None) as client:
         ask_again(client, writer)
