@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,14 +60,23 @@ def read_query(tenant: str, args: Recall) -> Query:
 
 
 def recall(
-    view: View, text: TextIndex, vectors: VectorIndex | None, vector: Vector | None, query: Query
+    view: View,
+    text: TextIndex,
+    vectors: VectorIndex | None,
+    vector: Callable[[], Vector] | None,
+    query: Query,
 ) -> Found:
     """The best memories for `query`; as many as it asks for whenever that many match.
 
-    The indexes filter by space, session and confidence (which only ever falls after it was
-    indexed); the state then decides on the rest. When too few rows survive, more are fetched.
+    `vector` gives the query's vector; it is asked once the words have been searched.
+
+    The indexes filter by space and session, the state decides on the rest. When too few rows
+    survive, more are fetched, and the indexes filter by confidence too (what they know of it is
+    its highest value: it only ever falls). At first they do not: nearly all memories pass, and to
+    check each of them takes longer than the search.
     """
     fetch = query.n * (4 if query.conditions or query.spatial else 2)
+    min_confidence: float | None = None
     while True:
         legs = [
             text.search(
@@ -74,24 +84,24 @@ def recall(
                 query.text,
                 fetch,
                 session=query.session,
-                min_confidence=query.min_confidence,
+                min_confidence=min_confidence,
             )
         ]
         if vectors is not None and vector is not None:
             legs.append(
                 vectors.search(
                     query.space,
-                    vector,
+                    vector(),
                     fetch,
                     session=query.session,
-                    min_confidence=query.min_confidence,
+                    min_confidence=min_confidence,
                 )
             )
         kept = _keep(view, [[(hit.id, hit.version) for hit in leg] for leg in legs], query)
         exhausted = all(len(leg) < fetch for leg in legs)
         if len(kept) >= query.n or exhausted or fetch >= MAX_FETCH:
             break
-        fetch = min(fetch * 4, MAX_FETCH)
+        fetch, min_confidence = min(fetch * 4, MAX_FETCH), query.min_confidence
     mode = _mode(bool(legs[0]), len(legs) == 2, len(legs) == 2 and bool(legs[1]))
     best = normalise([(row.memory.id, row.score) for row in kept[: query.n]])
     return Found(

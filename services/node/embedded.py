@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -21,6 +22,7 @@ from infra.embedder.lazy import BackgroundEmbedder
 from infra.embedder.store import models_dir
 from infra.log.sqlite import SqliteLog
 from infra.settings import Settings, SettingsError
+from projections.ports import Vector
 from projections.recall import read_query, recall
 from services.api import Answer, Request, Unavailable
 from services.decider import tool as tools
@@ -230,10 +232,7 @@ class EmbeddedNode:
     def _recall(self, call: Call, args: Recall, partition: int) -> Answer:
         started = time.perf_counter()
         query = read_query(call.tenant, args)
-        vector = None
-        if self.model is not None and covers(self.model, query.text):
-            embedder = self.embedder.wait(self.settings.model_wait_s)
-            vector = None if embedder is None else embedder.embed_query(query.text)
+        vector = self._embed_query(query.text)
         with self.using.shared():
             projections = self.projections
             position = projections.states[partition].next_offset - 1
@@ -249,6 +248,16 @@ class EmbeddedNode:
             "query_ms": took_ms,
         }
         return Answer(reply=msgspec.json.encode(reply), position=f"{partition}:{position}")
+
+    def _embed_query(self, text: str) -> Callable[[], Vector] | None:
+        """The query's vector, on its way: what is called waits for it. None: there is no model,
+        or none for this script."""
+        if self.model is None or not covers(self.model, text):
+            return None
+        embedder = self.embedder.wait(self.settings.model_wait_s)
+        if embedder is None:
+            return None
+        return self._embedding.submit(embedder.embed_query, text).result
 
     def _show(self, partition: int, counted: Counted) -> None:
         self.projections.show(partition, counted)

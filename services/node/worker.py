@@ -27,7 +27,7 @@ from services.node.follow import BATCH, BatchLog, Counted
 
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024
-READS_WAIT_S: Final = 0.02
+READS_WAIT_S: Final = 0.05
 
 Show = Callable[[int, Counted], None]
 """Brings a decision of a partition into the search indexes."""
