@@ -10,7 +10,8 @@ import msgspec
 from events.arguments import Arguments, Refused
 from events.codec import Fact
 from events.envelope import Call, Embedding
-from projections.state.store import Writable
+from projections.ports import TextIndex, Vector, VectorIndex
+from projections.state.store import View, Writable
 from services.decider.rules import Rules
 
 
@@ -57,19 +58,45 @@ class Decided(msgspec.Struct, frozen=True):
     reply: Any
 
 
+class Reader(msgspec.Struct, frozen=True):
+    """What a read may look at: the state as it is committed, and the search indexes.
+
+    `embed` starts embedding a query's text and gives a function that waits for its vector, or
+    None when there is no model, or none for the text's script.
+    """
+
+    view: View
+    text: TextIndex
+    vectors: VectorIndex | None
+    embed: Callable[[str], Callable[[], Vector] | None]
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What a read answers, and what is put on the log about it."""
+
+    reply: dict[str, Any]
+    ids: list[int]
+    mode: str = ""
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
-    `Refused`. `texts` are what has to be embedded before deciding."""
+    `Refused`. `texts` are what has to be embedded before deciding. A tool that only reads has
+    `answer`, which refuses in the same words; its `decide` then notes what was returned."""
 
     name: str
     arguments: type[Arguments]
     place: Callable[[str, Any], Place]
     decide: Callable[[Context, Any], Decided]
     texts: Callable[[Any], list[str]] = lambda _: []
-    reads: bool = False
+    answer: Callable[[Reader, Call, Any], Read] | None = None
     destructive: bool = False
     idempotent: bool = False
     internal: bool = False
+
+    @property
+    def reads(self) -> bool:
+        return self.answer is not None
 
     @property
     def description(self) -> str:

@@ -16,14 +16,12 @@ import structlog
 from events.arguments import Arguments, Refused
 from events.envelope import Answered, Call
 from events.ids import partition_of_id, partition_of_session, partition_of_space
-from events.robot import Recall
 from infra.embedder.catalogue import CATALOGUE, Model, covers
 from infra.embedder.lazy import BackgroundEmbedder
 from infra.embedder.store import models_dir
 from infra.log.sqlite import SqliteLog
 from infra.settings import Settings, SettingsError
 from projections.ports import Vector
-from projections.recall import read_query, recall
 from services.api import Answer, Request, Unavailable
 from services.decider import tool as tools
 from services.decider.catalogue import TOOLS, read_call
@@ -107,8 +105,6 @@ class EmbeddedNode:
         )
         try:
             tool, args = read_call(call)
-            if isinstance(args, Recall):
-                read_query(call.tenant, args)
         except Refused:
             return await self._decided(call, partition_of_space(call.space, self.log.partitions))
         place = tool.place(call.tenant, args)
@@ -116,9 +112,14 @@ class EmbeddedNode:
         partition = self.partition_of(place)
         if request.after is not None or request.consistency is not None:
             await self._reached(request)
-        if isinstance(args, Recall):
+        if tool.reads:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._reading, self._recall, call, args, partition)
+            try:
+                return await loop.run_in_executor(
+                    self._reading, self._read, tool, call, args, partition
+                )
+            except Refused:
+                pass  # The decider refuses it in the same words, on the log.
         return await self._decided(call, partition, tool, args)
 
     def partition_of(self, place: tools.Place) -> int:
@@ -229,25 +230,20 @@ class EmbeddedNode:
                 )
             await asyncio.sleep(0.01)
 
-    def _recall(self, call: Call, args: Recall, partition: int) -> Answer:
+    def _read(self, tool: tools.Tool, call: Call, args: Arguments, partition: int) -> Answer:
+        """Answer from the projections, then have the call recorded with what it returned."""
+        assert tool.answer is not None
         started = time.perf_counter()
-        query = read_query(call.tenant, args)
-        vector = self._embed_query(query.text)
         with self.using.shared():
             projections = self.projections
             position = projections.states[partition].next_offset - 1
             view = projections.states[partition].reader()
-            found = recall(view, projections.text, projections.vectors, vector, query)
+            reader = tools.Reader(view, projections.text, projections.vectors, self._embed_query)
+            read = tool.answer(reader, call, args)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
-        answered = Answered(ids=found.ids, mode=found.mode, ms=took_ms)
+        answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
         self.workers[partition].record(msgspec.structs.replace(call, answered=answered))
-        reply = {
-            "memories": found.memories,
-            "total": len(found.memories),
-            "mode": found.mode,
-            "query_ms": took_ms,
-        }
-        return Answer(reply=msgspec.json.encode(reply), position=f"{partition}:{position}")
+        return Answer(reply=msgspec.json.encode(read.reply), position=f"{partition}:{position}")
 
     def _embed_query(self, text: str) -> Callable[[], Vector] | None:
         """The query's vector, on its way: what is called waits for it. None: there is no model,

@@ -35,7 +35,7 @@ TOOLS = (
         arguments=robot.Recall,
         place=_in_collection,
         decide=memories.decide_recall,
-        reads=True,
+        answer=memories.answer_recall,
     ),
     Tool(
         name="save_perception",

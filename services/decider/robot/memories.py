@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
 
 from events.arguments import json_object
+from events.envelope import Call
 from events.robot import (
     MAX_INSIGHT,
     DuplicateFound,
@@ -21,11 +23,11 @@ from events.robot import (
     SavePerception,
     Update,
 )
-from projections.recall import read_query
+from projections.recall import read_query, recall
 from projections.state import robot as state
 from services.decider.robot.classify import classify
 from services.decider.robot.infer import confidence, scope_files, trim
-from services.decider.tool import Context, Decided, refuse
+from services.decider.tool import Context, Decided, Read, Reader, refuse
 
 PERCEPTION_CATEGORY = "observation"
 PERCEPTION_CONFIDENCE = 0.9
@@ -81,6 +83,20 @@ def decide_learn(ctx: Context, args: Learn) -> Decided:
     if trimmed:
         reply["trimmed"] = True
     return Decided(space, [fact], reply)
+
+
+def answer_recall(reader: Reader, call: Call, args: Recall) -> Read:
+    started = time.perf_counter()
+    query = read_query(call.tenant, args)
+    vector = reader.embed(query.text)
+    found = recall(reader.view, reader.text, reader.vectors, vector, query)
+    reply = {
+        "memories": found.memories,
+        "total": len(found.memories),
+        "mode": found.mode,
+        "query_ms": round((time.perf_counter() - started) * 1000, 1),
+    }
+    return Read(reply, found.ids, found.mode)
 
 
 def decide_recall(ctx: Context, args: Recall) -> Decided:
