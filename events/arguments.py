@@ -35,6 +35,9 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 A = TypeVar("A", bound=Arguments)
 
+NOT_BLANK = r"\S"
+"""Pattern of a text that holds more than white space."""
+
 Name = Annotated[
     str,
     msgspec.Meta(
@@ -59,7 +62,7 @@ def parse(kind: type[A], data: bytes) -> A:
         raise _too_deep("The arguments are")
     if not isinstance(raw, dict):
         raise Refused(f"The arguments must be a JSON object, not {_kind(raw)}")
-    known = kind.__struct_fields__
+    known = kind.__struct_encode_fields__
     for name in raw:
         if name not in known:
             raise Refused(
@@ -128,20 +131,37 @@ def _is_finite(value: Any) -> bool:
 
 
 def _sentence(kind: type[Arguments], raw: dict[str, Any], problem: str) -> str:
-    missing = re.search(r"missing required field `([^`]+)`", problem)
-    if missing:
+    what = problem.split(" - at ")[0]
+    place = re.search(r"at `\$\.?([A-Za-z_]\w*)?(.*)`", problem)
+    name, deeper = (place[1], place[2]) if place else (None, "")
+    missing = re.search(r"missing required field `([^`]+)`", what)
+    if missing and name is None:
         return f"{missing[1]} is required: {_allowed(kind, missing[1])}"
-    place = re.search(r"at `\$\.?([A-Za-z_]\w*)(.*)`", problem)
-    if place is None:
+    if missing:
+        return f"{name}{deeper} needs {missing[1]}"
+    if name is None:
         return f"The arguments are not valid: {_lower(problem)}"
-    name, deeper = place[1], place[2]
     if deeper:
-        return f"{name}{deeper} is not valid: {_lower(problem.split(' - at ')[0])}"
+        unknown = re.search(r"contains unknown field `([^`]*)`", what)
+        if unknown:
+            return f"{name}{deeper} has the unknown field {_show(unknown[1])}"
+        return f"{name}{deeper} {_plain(what)}"
     return f"{name} must be {_allowed(kind, name)}, not {_show(raw.get(name))}"
 
 
+def _plain(what: str) -> str:
+    """The validator's words on something deep inside, for people."""
+    longest = re.search(r"of length <= (\d+)", what)
+    if longest:
+        return f"must be of at most {longest[1]} characters or entries"
+    if "matching regex" in what or "of length >= 1" in what:
+        return "must not be empty or blank"
+    return f"is not valid: {_lower(what).replace('`', '')}"
+
+
 def _allowed(kind: type[Arguments], name: str) -> str:
-    return _describe(get_type_hints(kind, include_extras=True)[name])
+    field = kind.__struct_fields__[kind.__struct_encode_fields__.index(name)]
+    return _describe(get_type_hints(kind, include_extras=True)[field])
 
 
 def _describe(hint: Any) -> str:
@@ -151,7 +171,7 @@ def _describe(hint: Any) -> str:
         words = _describe(base)
         for meta in metas:
             if isinstance(meta, msgspec.Meta):
-                words += _limits(meta)
+                words += _limits(meta, of_list=words.startswith("a list"))
         return words
     if origin in (Union, types.UnionType):
         return " or ".join(_describe(one) for one in get_args(hint))
@@ -159,6 +179,8 @@ def _describe(hint: Any) -> str:
         return "one of " + ", ".join(str(one) for one in get_args(hint))
     if origin is list:
         return "a list"
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return "an object"
     names = {
         str: "text",
         int: "a whole number",
@@ -169,7 +191,7 @@ def _describe(hint: Any) -> str:
     return names.get(hint, "an object")
 
 
-def _limits(meta: msgspec.Meta) -> str:
+def _limits(meta: msgspec.Meta, *, of_list: bool) -> str:
     words = ""
     if meta.ge is not None and meta.le is not None:
         words += f" from {meta.ge} to {meta.le}"
@@ -178,20 +200,24 @@ def _limits(meta: msgspec.Meta) -> str:
     if meta.gt is not None:
         words += f" greater than {meta.gt}"
         words += f" and up to {meta.le}" if meta.le is not None else ""
+    unit = "entries" if of_list else "characters"
     if meta.min_length is not None and meta.max_length is not None:
-        words += f" of {meta.min_length} to {meta.max_length} characters"
+        words += f" of {meta.min_length} to {meta.max_length} {unit}"
     elif meta.min_length is not None:
-        words += f" of at least {meta.min_length} characters"
+        words += f" of at least {meta.min_length} {unit}"
     elif meta.max_length is not None:
-        words += f" of at most {meta.max_length} characters"
+        words += f" of at most {meta.max_length} {unit}"
     if meta.pattern is not None:
-        words += ", not blank, without control characters"
+        blank = meta.pattern == NOT_BLANK
+        words += ", not blank" if blank else ", not blank, without control characters"
     return words
 
 
 def _show(value: Any) -> str:
     if isinstance(value, str) and len(value) > 60:
         return f"a text of {len(value)} characters"
+    if isinstance(value, list) and len(value) > 3:
+        return f"a list of {len(value)}"
     text = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= 80 else text[:77] + "..."
 

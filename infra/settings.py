@@ -30,12 +30,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A name from `mnemolog models list`, or `none` for search by words alone."""
     models: str = ""
     """Directory of the embedding models; empty: the user's cache directory."""
+    toolsets: str = "robot,graph"
+    """The tool families that clients are offered, separated by commas."""
     tenant: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
     actor: str = ""
     """Who the calls of this process are recorded as; empty: the user's login name."""
     call_timeout_s: float = 30.0
     model_wait_s: float = 15.0
     """How long a call waits for a model that is still being loaded."""
+
+    @property
+    def families(self) -> frozenset[str]:
+        return frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
 
     @property
     def data_dir(self) -> Path:

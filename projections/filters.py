@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +57,10 @@ class SpatialSort(msgspec.Struct, frozen=True):
             return None
         if not all(_is_number(one) for one in found):
             return None
-        distance = math.dist([float(one) for one in found], self.target)
+        try:
+            distance = math.dist([float(one) for one in found], self.target)
+        except OverflowError:  # a whole number of over 308 digits
+            return None
         return distance if math.isfinite(distance) else None
 
 
@@ -94,9 +98,12 @@ def read_spatial_sort(text: JsonObject | None) -> SpatialSort | None:
         raise Refused("spatial_sort needs field, a path such as spatial.object_position")
     target = finite_numbers("spatial_sort.target", parsed.get("target"))
     limit = parsed.get("max_distance")
-    if limit is not None and not (_is_number(limit) and math.isfinite(limit) and limit >= 0):
+    if limit is None:
+        return SpatialSort(field, target)
+    # A whole number may be too large for a float.
+    if not (_is_number(limit) and 0 <= limit <= sys.float_info.max):
         raise Refused("spatial_sort.max_distance must be a number of at least 0")
-    return SpatialSort(field, target, None if limit is None else float(limit))
+    return SpatialSort(field, target, float(limit))
 
 
 def at_path(context: dict[str, Any], path: str) -> Any:

@@ -6,6 +6,7 @@ the same vectors. This module imports nothing heavy: listing models must not cos
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -203,6 +204,7 @@ UNCOVERED_SHARE_LIMIT = 0.10
 # letters of a short word: otherwise "put the 螺丝 in the tray" would pass as English.
 _DENSE_FROM = 0x2E80
 _DENSE_WEIGHT = 4
+_UNKNOWN_WORD = re.compile(r"[A-Za-z0-9]{101,}")
 
 
 def script_of(character: str) -> str:
@@ -218,12 +220,16 @@ def covers(model: Model, text: str) -> bool:
     """Whether cosines of `text` mean anything under `model`.
 
     False when more than `UNCOVERED_SHARE_LIMIT` of the text's letters are in scripts the model
-    does not cover, a Han character, kana or hangul counting as four letters. Digits, punctuation
-    and symbols do not count; a text without letters is covered.
+    does not cover, a Han character, kana or hangul counting as four letters. Words of over 100
+    letters and digits are not covered either: to the models, all of them are one unknown word, and
+    so are emoji. Digits, punctuation and symbols do not count; a text without letters is covered,
+    unless it is nothing but symbols outside ASCII.
     """
+    total = uncovered = sum(len(word) for word in _UNKNOWN_WORD.findall(text))
     if "latin" in model.scripts and text.isascii():
-        return True
-    total = uncovered = 0
+        return uncovered <= UNCOVERED_SHARE_LIMIT * len(text)
+    if text and not any(one.isalnum() or "!" <= one <= "~" for one in text):
+        return False
     for character in text:
         if character.isalpha():
             weight = _DENSE_WEIGHT if ord(character) >= _DENSE_FROM else 1

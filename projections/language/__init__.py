@@ -5,7 +5,7 @@ grows linearly with its length. What they return goes into the text index and in
 checks: a change here that alters `tokens` asks for a rebuild of both.
 """
 
-from projections.language.opposites import opposed
+from projections.language.opposites import opposed, swapped
 from projections.language.signature import guard
 from projections.language.words import (
     MAX_CHARACTERS,
@@ -25,6 +25,7 @@ __all__ = [
     "jaccard",
     "normalise",
     "opposed",
+    "swapped",
     "token_set",
     "tokens",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _PAIRS = """
 left right, before after, above below, over under, up down, upper lower, top bottom, front back,
 front rear, forward backward, forwards backwards, ahead behind, inside outside, inner outer,
@@ -34,9 +36,35 @@ for _pair in _PAIRS.split(","):
     _OPPOSITES[_one] = _OPPOSITES.get(_one, frozenset()) | {_other}
     _OPPOSITES[_other] = _OPPOSITES.get(_other, frozenset()) | {_one}
 
+_ORDERING_WORDS = """
+than before after then over instead rather versus vs causes caused
+que antes despues 比 优于 先 再 之前 之后 非 不是 导致
+"""
+_ORDERING = frozenset(_ORDERING_WORDS.split())
+
 
 def opposed(a: frozenset[str], b: frozenset[str]) -> bool:
     """Whether one token set says the opposite of the other somewhere: `left` where the other has
     `right`. A word that both have decides nothing."""
     only_b = b - a
     return any(not only_b.isdisjoint(_OPPOSITES.get(word, ())) for word in a - b)
+
+
+def swapped(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether two texts, as tokens in order, say the same words the other way round: `A is heavier
+    than B` and `B is heavier than A`. Something must have gone from the left of such a word to its
+    right, and something else from its right to its left; a clause that only moved does not count.
+    """
+    for word in _ORDERING.intersection(a).intersection(b):
+        left_a, right_a = _sides(a, word)
+        left_b, right_b = _sides(b, word)
+        if not left_a.isdisjoint(right_b) and not right_a.isdisjoint(left_b):
+            return True
+    return False
+
+
+def _sides(tokens: Sequence[str], word: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The tokens that are only left, and those that are only right of the first `word`."""
+    place = tokens.index(word)
+    left, right = frozenset(tokens[:place]), frozenset(tokens[place + 1 :])
+    return left - right, right - left

@@ -25,7 +25,7 @@ from events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from projections.language import content_hash, guard, opposed, token_set
+from projections.language import content_hash, guard, opposed, swapped, token_set, tokens
 from projections.ports import Vector
 from projections.state.store import Moment, View, Writable, evolves
 
@@ -184,7 +184,7 @@ def alike_by_words(
     for similarity, number in sorted(scored, key=lambda one: (-one[0], one[1])):
         if similarity <= threshold:
             break
-        if not guarded or not opposed(mine, _words_of(view, number)):
+        if not guarded or not _turned_round(view, text, number):
             return number, similarity
     return None
 
@@ -200,12 +200,12 @@ def alike_by_meaning(
     but: int = 0,
 ) -> tuple[int, float] | None:
     """The memory (not a perception) whose vector is nearest, over `threshold`; never `but`."""
-    key, mine = guard_key(text), token_set(text)
+    key = guard_key(text)
     for near in view.nearest.above(space, embedding.model, vector_of(embedding), threshold):
         kind, other = view.one("SELECT kind, guard FROM memory WHERE id = ?", near.id)
         if near.id == but or kind != "fact":
             continue
-        if not guarded or (other == key and not opposed(mine, _words_of(view, near.id))):
+        if not guarded or (other == key and not _turned_round(view, text, near.id)):
             return near.id, near.similarity
     return None
 
@@ -293,8 +293,10 @@ def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int
     )
 
 
-def _words_of(view: View, number: int) -> frozenset[str]:
-    return token_set(view.one("SELECT content FROM memory WHERE id = ?", number)[0])
+def _turned_round(view: View, text: str, number: int) -> bool:
+    """Whether the memory has words of the opposite meaning, or the same words in swapped roles."""
+    other = view.one("SELECT content FROM memory WHERE id = ?", number)[0]
+    return opposed(token_set(text), token_set(other)) or swapped(tokens(text), tokens(other))
 
 
 def _marks(values: Collection[Any]) -> str:

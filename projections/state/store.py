@@ -20,6 +20,7 @@ from events.chain import Head, extend, void_reason
 from events.codec import Fact, decode_decision, decode_facts
 from events.envelope import Decision
 from events.ids import nth_id
+from projections.state import graph_schema
 from projections.state.nearest import Nearest
 from projections.state.schema import CANONICAL, FORMAT, SCHEMA
 
@@ -222,7 +223,8 @@ class PartitionState:
 
     def digest(self) -> dict[str, str]:
         """Per table a hash of its contents in canonical order, the same for the same contents."""
-        return {table: _hash(self._rows(table, order)) for table, order in CANONICAL.items()}
+        tables = CANONICAL | graph_schema.CANONICAL
+        return {table: _hash(self._rows(table, order)) for table, order in tables.items()}
 
     def _rows(self, table: str, order: str) -> Iterator[Any]:
         columns = [row[1] for row in self.view.all(f"PRAGMA table_info({table})")]
@@ -252,7 +254,8 @@ class PartitionState:
             version = self.view.one("PRAGMA user_version")[0]
             if version == 0:
                 self.view.connection.executescript(
-                    f"BEGIN; {SCHEMA} INSERT INTO chain VALUES (1, 0, zeroblob(32), 0, 0);"
+                    f"BEGIN; {SCHEMA} {graph_schema.SCHEMA}"
+                    "INSERT INTO chain VALUES (1, 0, zeroblob(32), 0, 0);"
                     f"PRAGMA user_version = {FORMAT}; COMMIT;"
                 )
                 version = FORMAT

@@ -19,7 +19,7 @@ from projections.state.store import View
 from services import audit as audits
 from services.cli.common import data_option
 from services.cli.common import settings as settings_of
-from services.cli.show import add_row, console, fail, print_json, progress_bar, table
+from services.cli.show import add_row, console, fail, print_json, progress_bar, table, visible
 
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 
@@ -32,7 +32,7 @@ def audit() -> None:
 @audit.command(
     epilog="\b\nExamples:\n  mnemolog audit show 42\n  mnemolog audit show 42 --json --data ./store"
 )
-@click.argument("memory_id", type=click.IntRange(1))
+@click.argument("memory_id", type=click.IntRange(1, 2**53 - 1))
 @data_option
 @JSON
 @click.pass_context
@@ -54,8 +54,8 @@ def show(ctx: click.Context, memory_id: int, data: str | None, as_json: bool) ->
         print_json({"memory": msgspec.to_builtins(memory), "life": life})
         return
     out = console()
-    out.print(f"Memory {memory_id} in {memory.space}: {memory.status}", markup=False)
-    out.print(memory.content, markup=False)
+    out.print(f"Memory {memory_id} in {visible(memory.space)}: {memory.status}", markup=False)
+    out.print(visible(memory.content), markup=False)
     used = "" if memory.accessed_at_us is None else f", last {iso(memory.accessed_at_us)} UTC"
     out.print(
         f"{memory.category}, confidence {memory.confidence:g}, "

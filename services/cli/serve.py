@@ -12,6 +12,7 @@ from services.cli.common import data_option, settings
 @click.option("--host", metavar="NAME", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any.  [default: 3000]")
 @click.option("--partitions", type=click.IntRange(1), help="Of a new log; fixed from then on.")
+@click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
 @click.pass_context
 def serve(
@@ -20,6 +21,7 @@ def serve(
     host: str | None,
     port: int | None,
     partitions: int | None,
+    toolsets: str | None,
     model: str | None,
 ) -> None:
     """Serve MCP over HTTP: POST /mcp, GET /healthz, GET /metrics.
@@ -32,4 +34,14 @@ def serve(
     """
     from services.gateway.http import run
 
-    run(settings(ctx, data=data, host=host, port=port, partitions=partitions, model=model))
+    run(
+        settings(
+            ctx,
+            data=data,
+            host=host,
+            port=port,
+            partitions=partitions,
+            toolsets=toolsets,
+            model=model,
+        )
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ import msgspec
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def console() -> Console:
@@ -36,7 +39,13 @@ def add_row(grid: Table, *cells: str) -> None:
     """Cells as they are: what people said is never markup."""
     from rich.text import Text
 
-    grid.add_row(*[Text(cell) for cell in cells])
+    grid.add_row(*[Text(visible(cell)) for cell in cells])
+
+
+def visible(text: str) -> str:
+    """`text` with its control characters spelled out, line ends and tabs aside: what people said
+    must not steer a terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def print_json(value: Any) -> None:

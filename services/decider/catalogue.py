@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from events.arguments import Arguments, Refused, parse
 from events.envelope import Call
-from services.decider import robot
+from services.decider import graph, robot
 from services.decider.tool import Tool
 
-FAMILIES: dict[str, tuple[Tool, ...]] = {"robot": robot.TOOLS}
+FAMILIES: dict[str, tuple[Tool, ...]] = {"robot": robot.TOOLS, "graph": graph.TOOLS}
 
 TOOLS: dict[str, Tool] = {tool.name: tool for tools in FAMILIES.values() for tool in tools}
 

@@ -39,10 +39,18 @@ def raw(data: bytes) -> Raw:
 
 class Calls:
     """Puts a client's calls to the service. `actor` is who they are recorded as, unless the call
-    names somebody in its `_meta`."""
+    names somebody in its `_meta`; `families` the tool families that are offered (None: all)."""
 
-    def __init__(self, service: Service, *, tenant: str = "default", actor: str = "") -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        tenant: str = "default",
+        actor: str = "",
+        families: frozenset[str] | None = None,
+    ) -> None:
         self.service = service
+        self.families = families
         self._tenant = tenant
         self._actor = actor
         self._running: set[asyncio.Task[Answer]] = set()

@@ -67,6 +67,9 @@ class Connection:
             except ValueError:
                 self._refuse(malformed.unreadable(line))
                 continue
+            if malformed.is_dropped(message):
+                self._refuse(malformed.unreadable(line))
+                continue
             if isinstance(message, types.JSONRPCRequest):
                 self._under_way.add(message.id)
             elif isinstance(message, types.JSONRPCNotification):

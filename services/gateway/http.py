@@ -108,10 +108,10 @@ async def _read(request: Request) -> bytes | Raw:
 
 def _unreadable(body: bytes) -> malformed.Malformed | None:
     try:
-        jsonrpc_message_adapter.validate_json(body, by_name=False)
+        message = jsonrpc_message_adapter.validate_json(body, by_name=False)
     except ValueError:
         return malformed.unreadable(body)
-    return None
+    return malformed.unreadable(body) if malformed.is_dropped(message) else None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -130,7 +130,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def build_app(service: Service, settings: Settings, lifespan_service: Any = None) -> Starlette:
     """The HTTP application. `lifespan_service` is closed when the application ends."""
     measured = Measured(service)
-    calls = Calls(measured, tenant=settings.tenant, actor=settings.actor)
+    calls = Calls(
+        measured, tenant=settings.tenant, actor=settings.actor, families=settings.families
+    )
     mcp = Mcp(calls, security_settings(settings.host))
 
     async def healthz(_: Request) -> Response:
@@ -253,7 +255,7 @@ async def _announce(service: Any, settings: Settings, listening: socket.socket) 
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     words = f"model {model.get('name')} {model.get('status')}"
     if model.get("reason"):
-        words += f" ({model['reason']})"
+        words += f": searching by words alone, bm25_only ({model['reason']})"
     sys.stderr.write(
         f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}, {words}\n"
     )

@@ -92,6 +92,17 @@ def unreadable(data: bytes) -> Malformed:
     return Malformed(INVALID_REQUEST, reason, given, id_, tool, record=method == "tools/call")
 
 
+def is_dropped(message: Any) -> bool:
+    """Whether the protocol's parser took a request for a notification, which nobody would answer:
+    one without an id, or with one that is neither text nor a whole number."""
+    # Here and not above: a client is greeted before the SDK is loaded.
+    from mcp_types import JSONRPCNotification
+
+    return isinstance(message, JSONRPCNotification) and not message.method.startswith(
+        "notifications/"
+    )
+
+
 async def refuse(calls: Calls, problem: Malformed, client: str = "") -> dict[str, Any]:
     """Record the message where it belongs on the log; the JSON-RPC error to answer with."""
     code, reason = problem.code, problem.reason

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from services.api import Answer, Unavailable
 from services.gateway import identity
 from services.gateway.calls import Calls, raw
-from services.gateway.tools import definitions, schemas
+from services.gateway.tools import ALL, definitions, schemas
 
 _log = structlog.get_logger("mnemolog.gateway")
 
@@ -23,7 +23,9 @@ Context = ServerRequestContext[Any, Any]
 
 
 def build(calls: Calls) -> Server[Any]:
-    """An MCP server over `calls`, for any transport of the SDK."""
+    """An MCP server over `calls`, for any transport of the SDK. It offers the families that the
+    calls may name; a tool of another one is unknown."""
+    families = calls.families or ALL
 
     async def list_tools(
         _: Context, params: types.PaginatedRequestParams | None
@@ -32,9 +34,16 @@ def build(calls: Calls) -> Server[Any]:
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
         try:
+            if params.name in switched_off:
+                reason = f"Unknown tool {params.name!r}"
+                given = raw(msgspec.json.encode(repr(params.arguments)))
+                await calls.refuse(reason, given, params.name, client_name(ctx))
+                raise MCPError(types.INVALID_PARAMS, reason)
             answer = await calls.call(
                 params.name, params.arguments or {}, ctx.meta, client_name(ctx)
             )
+        except MCPError:
+            raise
         except Unavailable as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         except Exception:
@@ -62,14 +71,17 @@ def build(calls: Calls) -> Server[Any]:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from None
             raise MCPError(types.INVALID_PARAMS, reason) from None
 
-    tools = types.ListToolsResult(tools=[types.Tool.model_validate(one) for one in definitions()])
+    tools = types.ListToolsResult(
+        tools=[types.Tool.model_validate(one) for one in definitions(families)]
+    )
+    switched_off = schemas().keys() - schemas(families).keys()
     server: Server[Any] = Server(
         identity.NAME,
         version=identity.VERSION,
         title=identity.TITLE,
         instructions=identity.INSTRUCTIONS,
         on_list_tools=list_tools,
-        get_tool_input_schema=schemas().get,
+        get_tool_input_schema=schemas(families).get,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     server.middleware.append(record_misshapen)

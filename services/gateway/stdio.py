@@ -127,7 +127,7 @@ async def _run(settings: Settings, actor: str) -> None:
         logs.to_stderr()
         service = SharedService(settings)
         await service.start()
-        return Calls(service, tenant=settings.tenant, actor=actor)
+        return Calls(service, tenant=settings.tenant, actor=actor, families=settings.families)
 
     try:
         await serve(open_calls, lines, output)

@@ -7,20 +7,36 @@ from typing import Any
 
 import msgspec
 
-from services.decider.catalogue import TOOLS
+from services.api import Unavailable
+from services.decider.catalogue import FAMILIES
 from services.decider.tool import Tool
 
-
-@cache
-def definitions() -> tuple[dict[str, Any], ...]:
-    """Every tool that is offered to clients, in the catalogue's order. Not to be changed."""
-    return tuple(_definition(tool) for tool in TOOLS.values() if not tool.internal)
+ALL = frozenset(FAMILIES)
 
 
 @cache
-def schemas() -> dict[str, dict[str, Any]]:
+def definitions(families: frozenset[str] = ALL) -> tuple[dict[str, Any], ...]:
+    """The tools of `families` that clients are offered, in the catalogue's order. Not to be
+    changed."""
+    unknown = families - ALL
+    if unknown or not families:
+        raise Unavailable(
+            f"toolsets can be {', '.join(FAMILIES)}, separated by commas; "
+            f"not {', '.join(sorted(unknown)) or 'none'}"
+        )
+    return tuple(
+        _definition(tool)
+        for family, tools in FAMILIES.items()
+        if family in families
+        for tool in tools
+        if not tool.internal
+    )
+
+
+@cache
+def schemas(families: frozenset[str] = ALL) -> dict[str, dict[str, Any]]:
     """The input schema by tool name."""
-    return {tool["name"]: tool["inputSchema"] for tool in definitions()}
+    return {tool["name"]: tool["inputSchema"] for tool in definitions(families)}
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

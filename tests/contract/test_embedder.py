@@ -226,6 +226,11 @@ class TestCatalogue:
             ("ロボットがカップを落とした", False, False),
             ("로봇이 컵을 떨어뜨렸다", False, False),
             ("Робот уронил чашку", False, False),
+            ("🤖🤖", False, False),
+            ("x" * 101, False, False),
+            (f"The tag says {'Ab1' * 40}", False, False),
+            (f"标签是 {'Ab1' * 40}", False, False),
+            ("Well done 👍", True, True),
         ],
     )
     def test_a_text_in_a_foreign_script_is_not_covered(

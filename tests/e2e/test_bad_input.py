@@ -60,6 +60,10 @@ BAD = {
         recall(spatial_sort='{"field": "spatial.position", "target": [NaN]}'),
         "spatial_sort",
     ),
+    "a largest distance of 400 digits": (
+        recall(spatial_sort=json.dumps({**SORT, "max_distance": 10**400})),
+        "max_distance must be a number",
+    ),
     "memory_id of 0": (("forget", {"memory_id": 0, "reason": "x"}), "memory_id must be"),
     "memory_id of -1": (("update", {"memory_id": -1, "new_content": "x"}), "memory_id must be"),
     "an unknown memory_id": (("forget", {"memory_id": 10**9, "reason": "x"}), "does not exist"),
@@ -146,8 +150,15 @@ def test_a_session_belongs_to_its_collection(client: Client, collection: str) ->
         (b"[" * 100_000, -32700, "nested too deeply"),
         (b"[]", -32600, "one JSON-RPC object"),
         (b'{"jsonrpc": "2.0", "method": 7}', -32600, "JSON-RPC 2.0 request"),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600, "whole number or text"),
+        (
+            b'{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":'
+            b'{"name":"learn","arguments":{"insight":"a"}}}',
+            -32600,
+            "whole number or text",
+        ),
     ],
-    ids=["cut off", "invalid UTF-8", "too deep", "a batch", "no request"],
+    ids=["cut off", "invalid UTF-8", "too deep", "a batch", "no request", "id null", "id 1.5"],
 )
 def test_what_is_no_message_gets_an_error(
     client: Client, data: bytes, code: int, words: str
@@ -179,6 +190,18 @@ def test_what_was_refused_is_on_the_log(client: Client, collection: str) -> None
     client.refused("learn", ["misshapen", collection])
     client.refused("learn", {"collection": collection, "insight": "x" * 2_000_000})
     client.send_raw(f'{{"broken": "{collection}'.encode())
+    params = {"name": "learn", "arguments": {"insight": "a", "collection": collection}}
+    call = {"jsonrpc": "2.0", "id": 1.5, "method": "tools/call", "params": params}
+    client.send_raw(json.dumps(call).encode())
     shown = run("audit", "log", "--data", str(client.data), "--last", "20", "--refused", "--json")
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.count(collection) >= 5
+    assert shown.stdout.count(collection) >= 6
+
+
+def test_a_position_that_is_too_large_is_none(client: Client, collection: str) -> None:
+    context = json.dumps({"spatial": {"position": [10**400, 0, 0]}})
+    learn = {"insight": "far away", "context": context, "collection": collection}
+    number = client.ok("learn", learn)["memory_id"]
+    _, query = recall(spatial_sort=json.dumps(SORT), collection=collection)
+    found = client.ok("recall", {**query, "query": "far away"})["memories"]
+    assert [(one["id"], "_distance" in one) for one in found] == [(number, False)]

@@ -15,6 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from services.decider.catalogue import TOOLS
 from services.gateway import identity
 from services.gateway.tools import definitions, schemas
+from tests.e2e.conftest import StdioClient, run
 
 ROOT = Path(__file__).parents[2]
 ROBOT = {
@@ -94,3 +95,18 @@ def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
         "assert 'mcp' not in sys.modules and 'pydantic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_only_the_families_asked_for_are_offered(tmp_path: Path) -> None:
+    client = StdioClient(tmp_path / "data", "--toolsets", "graph", "--model", "none")
+    try:
+        client.initialize()
+        names = {tool["name"] for tool in client.ask("tools/list")["result"]["tools"]}
+        assert "create_entities" in names and "learn" not in names
+        refused = client.call("learn", {"insight": "grip at 15N"})
+        assert refused["error"]["code"] == -32602
+    finally:
+        client.close()
+    told = run("serve", "--toolsets", "robot,cooking", "--port", "0", "--data", str(tmp_path / "x"))
+    assert told.returncode == 1
+    assert "toolsets can be robot, graph" in told.stderr

@@ -13,6 +13,19 @@ import msgspec
 
 from events.codec import Fact, encode_call, encode_decision, encode_fact
 from events.envelope import Answered, Call, Decision, Embedding, Truncated
+from events.graph import (
+    EntitiesAccessed,
+    EntitiesCoOccurred,
+    EntityCreated,
+    EntityDeleted,
+    EntityTypeChanged,
+    ObservationsAdded,
+    ObservationsRemoved,
+    RelationCreated,
+    RelationDeleted,
+    RelationEnded,
+    RelationKept,
+)
 from events.robot import (
     DuplicateFound,
     Embedded,
@@ -102,6 +115,32 @@ FACTS: dict[str, Fact] = {
     "robot.embedded.least": Embedded(
         memory_id=7, version=1, content_hash="c0ffee", confidence=0.8, embedding=0
     ),
+    "graph.entity_created": EntityCreated(
+        entity_id=42, name="Sesión 2026-03-31", entity_type="Sesion"
+    ),
+    "graph.entity_type_changed": EntityTypeChanged(entity_id=42, entity_type="Proyecto"),
+    "graph.observations_added": ObservationsAdded(
+        entity_id=42, observations=["Stack: Astro 6.x + Starlight 0.38.x", "部署在 Vercel"]
+    ),
+    "graph.observations_removed": ObservationsRemoved(
+        entity_id=2**40, observations=["Accent color: teal (#2dd4bf)"]
+    ),
+    "graph.entity_deleted": EntityDeleted(
+        entity_id=42,
+        name="CachorroSpace",
+        entity_type="Project",
+        observations=["Deployed on Vercel at cachorro.space"],
+        relations=[RelationKept(7, "CachorroSpace", "Astro", "uses")],
+    ),
+    "graph.relation_created": RelationCreated(
+        relation_id=7, source_id=42, target_id=70_000, relation_type="contiene"
+    ),
+    "graph.relation_ended": RelationEnded(relation_id=7),
+    "graph.relation_deleted": RelationDeleted(
+        relation=RelationKept(7, "CachorroSpace", "Astro", "uses")
+    ),
+    "graph.entities_accessed": EntitiesAccessed(entity_ids=[42, 1]),
+    "graph.entities_co_occurred": EntitiesCoOccurred(entity_ids=[42, 1, 70_000]),
 }
 
 CALLS: dict[str, Call] = {

@@ -1,0 +1,250 @@
+"""The knowledge graph family's language: what can be asked, and what can have happened."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from events.arguments import NOT_BLANK, Arguments
+from events.codec import Fact, register
+
+MAX_ENTITIES = 50
+MAX_OBSERVATIONS = 100
+MAX_RELATIONS = 200
+MAX_PAGE = 1000
+MAX_TOGETHER = 50
+"""Of what is returned together, the first so many co-occur: pairs grow with the square."""
+DEFAULT_TYPE = "Generic"
+
+EntityName = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=512, pattern=NOT_BLANK, description="Unique name, case-sensitive."
+    ),
+]
+Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=NOT_BLANK)]
+Text = Annotated[str, Meta(min_length=1, max_length=2000, pattern=NOT_BLANK)]
+Texts = Annotated[list[Text], Meta(max_length=MAX_OBSERVATIONS)]
+Names = Annotated[list[EntityName], Meta(max_length=MAX_PAGE)]
+Cursor = Annotated[
+    int, Meta(ge=0, le=2**53 - 1, description="next_cursor of the page before; 0 for the first.")
+]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many entities at most, 1-1000.")]
+IncludeEnded = Annotated[bool, Meta(description="Show relations that were ended, too.")]
+
+
+class EntityInput(Arguments, frozen=True, rename={"entity_type": "entityType"}):
+    name: EntityName
+    entity_type: Annotated[
+        Label | None, Meta(description="Category, e.g. Project, Task, Person. New ones: Generic.")
+    ] = None
+    observations: Annotated[Texts, Meta(description="Single facts, each a sentence.")] = []
+
+
+class RelationInput(
+    Arguments,
+    frozen=True,
+    rename={"source": "from", "target": "to", "relation_type": "relationType"},
+):
+    source: Annotated[EntityName, Meta(description="Name of the entity it starts from.")]
+    target: Annotated[EntityName, Meta(description="Name of the entity it leads to.")]
+    relation_type: Annotated[Label, Meta(description="In active voice, e.g. uses, works_at.")]
+
+
+class ObservationInput(Arguments, frozen=True, rename={"entity_name": "entityName"}):
+    entity_name: EntityName
+    contents: Texts
+
+
+class DeletionInput(Arguments, frozen=True, rename={"entity_name": "entityName"}):
+    entity_name: EntityName
+    observations: Texts
+
+
+class CreateEntities(Arguments, frozen=True):
+    """Create entities in the knowledge graph, or add to those that exist: new observations are
+    appended, known ones are kept once, nothing is overwritten but the type."""
+
+    entities: Annotated[
+        list[EntityInput], Meta(min_length=1, max_length=MAX_ENTITIES, description="Up to 50.")
+    ]
+
+
+class CreateRelations(Arguments, frozen=True):
+    """Create directed relations between existing entities, in active voice. Each is answered on
+    its own: one that cannot be made says why."""
+
+    relations: Annotated[
+        list[RelationInput],
+        Meta(min_length=1, max_length=MAX_RELATIONS, description="Up to 200, each on its own."),
+    ]
+
+
+class AddObservations(Arguments, frozen=True):
+    """Add observations to existing entities. Either name and observations for one entity, or
+    observations as a list of {entityName, contents}."""
+
+    observations: Annotated[
+        list[Text | ObservationInput],
+        Meta(
+            min_length=1,
+            max_length=MAX_OBSERVATIONS,
+            description="Texts for the entity in name, or objects that name theirs; up to 100.",
+        ),
+    ]
+    name: Annotated[EntityName | None, Meta(description="The entity that the texts are about.")] = (
+        None
+    )
+
+
+class DeleteEntities(Arguments, frozen=True, rename={"entity_names": "entityNames"}):
+    """Delete entities with their observations and relations. What they said, and who deleted
+    them, stays in the audit trail. To say that something is no longer so, use end_relation."""
+
+    entity_names: Annotated[
+        list[EntityName],
+        Meta(min_length=1, max_length=MAX_ENTITIES, description="Exact names, up to 50."),
+    ]
+
+
+class DeleteObservations(Arguments, frozen=True):
+    """Delete observations, by their exact text. Either name and observations for one entity, or
+    deletions as a list of {entityName, observations}."""
+
+    name: Annotated[EntityName | None, Meta(description="The entity that the texts are about.")] = (
+        None
+    )
+    observations: Annotated[
+        Texts | None, Meta(description="Exact texts of what is no longer to be said of it.")
+    ] = None
+    deletions: Annotated[
+        Annotated[list[DeletionInput], Meta(max_length=MAX_ENTITIES)] | None,
+        Meta(description="Instead of the two: up to 50 entities, with the texts of each."),
+    ] = None
+
+
+class DeleteRelations(Arguments, frozen=True):
+    """Delete relations, each named by from, to and relationType. To keep that a relation once
+    held, use end_relation instead."""
+
+    relations: Annotated[
+        list[RelationInput],
+        Meta(min_length=1, max_length=MAX_RELATIONS, description="Up to 200, each on its own."),
+    ]
+
+
+class EndRelation(Arguments, frozen=True):
+    """Say that a relation no longer holds. It stays in the history with the time it ended; the
+    inverse of contains/part_of (contiene/parte_de) ends with it."""
+
+    relation_id: Annotated[int, Meta(gt=0, le=2**53 - 1, description="Id of the relation.")]
+
+
+class SearchNodes(Arguments, frozen=True):
+    """Find entities whose name, type or observations contain a text, whatever its case and
+    accents, with the relations that touch them."""
+
+    query: Annotated[
+        str,
+        Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="The text to look for."),
+    ]
+    limit: Limit = 100
+    cursor: Cursor = 0
+    include_ended: IncludeEnded = False
+
+
+class OpenNodes(Arguments, frozen=True):
+    """Fetch entities by their exact names, with all observations and the relations that touch
+    them. Names that do not exist are left out."""
+
+    names: Annotated[Names, Meta(description="Exact names, up to 1000.")]
+    include_ended: IncludeEnded = False
+
+
+class ReadGraph(Arguments, frozen=True):
+    """Read the whole knowledge graph, page by page."""
+
+    limit: Limit = MAX_PAGE
+    cursor: Cursor = 0
+    include_ended: IncludeEnded = False
+
+
+class EntityCreated(Fact, frozen=True, tag="graph.entity_created"):
+    entity_id: int
+    name: str
+    entity_type: str
+
+
+class EntityTypeChanged(Fact, frozen=True, tag="graph.entity_type_changed"):
+    entity_id: int
+    entity_type: str
+
+
+class ObservationsAdded(Fact, frozen=True, tag="graph.observations_added"):
+    entity_id: int
+    observations: list[str]
+
+
+class ObservationsRemoved(Fact, frozen=True, tag="graph.observations_removed"):
+    entity_id: int
+    observations: list[str]
+
+
+class RelationKept(msgspec.Struct, frozen=True):
+    """What a relation said, for the record of its end."""
+
+    relation_id: int
+    source: str
+    target: str
+    relation_type: str
+
+
+class EntityDeleted(Fact, frozen=True, tag="graph.entity_deleted"):
+    """An entity is gone, and what it said, and the relations that touched it, with it."""
+
+    entity_id: int
+    name: str
+    entity_type: str
+    observations: list[str]
+    relations: list[RelationKept]
+
+
+class RelationCreated(Fact, frozen=True, tag="graph.relation_created"):
+    relation_id: int
+    source_id: int
+    target_id: int
+    relation_type: str
+
+
+class RelationEnded(Fact, frozen=True, tag="graph.relation_ended"):
+    relation_id: int
+
+
+class RelationDeleted(Fact, frozen=True, tag="graph.relation_deleted"):
+    relation: RelationKept
+
+
+class EntitiesAccessed(Fact, frozen=True, tag="graph.entities_accessed"):
+    entity_ids: list[int]
+
+
+class EntitiesCoOccurred(Fact, frozen=True, tag="graph.entities_co_occurred"):
+    """These were returned together: each pair of them co-occurred once."""
+
+    entity_ids: list[int]
+
+
+register(
+    EntityCreated,
+    EntityTypeChanged,
+    ObservationsAdded,
+    ObservationsRemoved,
+    EntityDeleted,
+    RelationCreated,
+    RelationEnded,
+    RelationDeleted,
+    EntitiesAccessed,
+    EntitiesCoOccurred,
+)

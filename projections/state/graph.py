@@ -1,0 +1,321 @@
+"""The knowledge graph's part of the state: what its facts do, and what may be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import combinations
+from typing import Any
+
+import msgspec
+
+from events.envelope import Decision
+from events.graph import (
+    EntitiesAccessed,
+    EntitiesCoOccurred,
+    EntityCreated,
+    EntityDeleted,
+    EntityTypeChanged,
+    ObservationsAdded,
+    ObservationsRemoved,
+    RelationCreated,
+    RelationDeleted,
+    RelationEnded,
+)
+from projections.language.characters import fold, strip_accents
+from projections.state.store import Moment, View, Writable, evolves
+
+ENTITIES = "entity"
+RELATIONS = "relation"
+_DAY_US = 86_400_000_000
+_TRIGRAM = 3
+
+
+class Entity(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    type: str
+    version: int = 1
+
+
+class Relation(msgspec.Struct, frozen=True):
+    id: int
+    source_id: int
+    target_id: int
+    source: str
+    target: str
+    type: str
+    created_at_us: int
+    ended_at_us: int | None
+
+
+def graph_space(tenant: str) -> str:
+    """The space that holds a tenant's knowledge graph."""
+    return f"{tenant}/graph"
+
+
+def folded(text: str) -> str:
+    """The form in which names and observations are searched: case and accents do not count."""
+    return strip_accents(fold(text))
+
+
+# --- questions ---------------------------------------------------------------------------------
+
+
+def entity_named(view: View, space: int | None, name: str) -> Entity | None:
+    if space is None:
+        return None
+    row = view.one(
+        "SELECT id, name, type, version FROM entity WHERE space = ? AND name = ?", space, name
+    )
+    return None if row is None else Entity(*row)
+
+
+def entities(view: View, ids: Collection[int]) -> list[Entity]:
+    sql = f"SELECT id, name, type, version FROM entity WHERE id IN ({_marks(ids)}) ORDER BY id"
+    return [Entity(*row) for row in view.all(sql, *ids)]
+
+
+def observations(view: View, entity: int) -> list[str]:
+    """In the order they were added."""
+    rows = view.all("SELECT content FROM observation WHERE entity = ? ORDER BY place", entity)
+    return [row[0] for row in rows]
+
+
+def observations_of(view: View, ids: Collection[int]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {number: [] for number in ids}
+    sql = (
+        f"SELECT entity, content FROM observation WHERE entity IN ({_marks(ids)})"
+        " ORDER BY entity, place"
+    )
+    for number, content in view.all(sql, *ids):
+        found[number].append(content)
+    return found
+
+
+_RELATION = (
+    "SELECT relation.id, source, target, a.name, b.name, relation.type, relation.created_at_us,"
+    " ended_at_us FROM relation JOIN entity a ON a.id = source JOIN entity b ON b.id = target"
+)
+
+
+def relation(view: View, number: int) -> tuple[Relation, str] | None:
+    """The relation and the space it is in."""
+    row = view.one(
+        f"{_RELATION} WHERE relation.id = ?",
+        number,
+    )
+    if row is None:
+        return None
+    space = view.one(
+        "SELECT space.name FROM relation JOIN space ON space.id = relation.space"
+        " WHERE relation.id = ?",
+        number,
+    )
+    return Relation(*row), str(space[0])
+
+
+def active_relation(view: View, source: int, target: int, kind: str) -> Relation | None:
+    row = view.one(
+        f"{_RELATION} WHERE source = ? AND target = ? AND relation.type = ?"
+        " AND ended_at_us IS NULL",
+        source,
+        target,
+        kind,
+    )
+    return None if row is None else Relation(*row)
+
+
+def relations_of(view: View, ids: Collection[int], *, ended: bool = False) -> list[Relation]:
+    """Those that touch one of `ids` at either end, oldest first."""
+    marks = _marks(ids)
+    active = "" if ended else " AND ended_at_us IS NULL"
+    found = {
+        row[0]: Relation(*row)
+        for end in ("source", "target")
+        for row in view.all(f"{_RELATION} WHERE {end} IN ({marks}){active}", *ids)
+    }
+    return [found[number] for number in sorted(found)]
+
+
+def page(view: View, space: int, after: int, limit: int) -> list[int]:
+    """Ids of the space's entities past `after`, in order."""
+    rows = view.all(
+        "SELECT id FROM entity WHERE space = ? AND id > ? ORDER BY id LIMIT ?", space, after, limit
+    )
+    return [row[0] for row in rows]
+
+
+def containing(view: View, space: int, text: str, after: int, limit: int) -> list[int]:
+    """Ids past `after` of entities whose name, type or an observation contains `text`.
+
+    An index of trigrams finds it; what is shorter than three characters is looked for one by one.
+    """
+    wanted = folded(text)
+    if len(wanted) >= _TRIGRAM:
+        quoted = wanted.replace('"', '""')
+        hits = "SELECT rowid FROM node_text WHERE node_text MATCH ?"
+        given: tuple[Any, ...] = (f'"{quoted}"',)
+    else:
+        hits = "SELECT id FROM node WHERE instr(content, ?)"
+        given = (wanted,)
+    rows = view.all(
+        f"SELECT DISTINCT entity.id FROM node JOIN entity ON entity.id = node.entity"
+        f" WHERE node.id IN ({hits}) AND entity.space = ? AND entity.id > ?"
+        " ORDER BY entity.id LIMIT ?",
+        *given,
+        space,
+        after,
+        limit,
+    )
+    return [row[0] for row in rows]
+
+
+def _marks(values: Collection[Any]) -> str:
+    return ",".join("?" * len(values))
+
+
+# --- facts -------------------------------------------------------------------------------------
+
+
+def _created(view: Writable, fact: EntityCreated, moment: Moment, decision: Decision) -> None:
+    view.take_id(ENTITIES)
+    view.run(
+        "INSERT INTO entity VALUES (?, ?, ?, ?, 1, ?, ?, ?, 1, 1)",
+        fact.entity_id,
+        view.ensure_space(moment.space),
+        fact.name,
+        fact.entity_type,
+        moment.at_us,
+        moment.at_us,
+        moment.at_us,
+    )
+    _index(view, fact.entity_id, (fact.name, fact.entity_type))
+    view.touched(f"entity:{fact.entity_id}", moment)
+
+
+def _retyped(view: Writable, fact: EntityTypeChanged, moment: Moment, decision: Decision) -> None:
+    (before,) = view.one("SELECT type FROM entity WHERE id = ?", fact.entity_id)
+    _unindex(view, fact.entity_id, (before,))
+    _index(view, fact.entity_id, (fact.entity_type,))
+    view.run("UPDATE entity SET type = ? WHERE id = ?", fact.entity_type, fact.entity_id)
+    _changed(view, fact.entity_id, moment)
+
+
+def _observed(view: Writable, fact: ObservationsAdded, moment: Moment, decision: Decision) -> None:
+    (last,) = view.one("SELECT max(place) FROM observation WHERE entity = ?", fact.entity_id)
+    view.connection.executemany(
+        "INSERT INTO observation VALUES (?, ?, ?, ?)",
+        [
+            (fact.entity_id, place, content, moment.at_us)
+            for place, content in enumerate(fact.observations, start=(last or 0) + 1)
+        ],
+    )
+    _index(view, fact.entity_id, fact.observations)
+    _changed(view, fact.entity_id, moment)
+
+
+def _unobserved(
+    view: Writable, fact: ObservationsRemoved, moment: Moment, decision: Decision
+) -> None:
+    view.connection.executemany(
+        "DELETE FROM observation WHERE entity = ? AND content = ?",
+        [(fact.entity_id, content) for content in fact.observations],
+    )
+    _unindex(view, fact.entity_id, fact.observations)
+    _changed(view, fact.entity_id, moment)
+
+
+def _deleted(view: Writable, fact: EntityDeleted, moment: Moment, decision: Decision) -> None:
+    _unindex(view, fact.entity_id, (fact.name, fact.entity_type, *fact.observations))
+    number = fact.entity_id
+    for sql in (
+        "DELETE FROM observation WHERE entity = ?",
+        "DELETE FROM relation WHERE source = ?",
+        "DELETE FROM relation WHERE target = ?",
+        "DELETE FROM together WHERE first = ?",
+        "DELETE FROM together WHERE second = ?",
+        "DELETE FROM entity WHERE id = ?",
+    ):
+        view.run(sql, number)
+    view.touched(f"entity:{number}", moment)
+    for one in fact.relations:
+        view.touched(f"relation:{one.relation_id}", moment)
+
+
+def _related(view: Writable, fact: RelationCreated, moment: Moment, decision: Decision) -> None:
+    view.take_id(RELATIONS)
+    view.run(
+        "INSERT INTO relation VALUES (?, ?, ?, ?, ?, ?, NULL)",
+        fact.relation_id,
+        view.ensure_space(moment.space),
+        fact.source_id,
+        fact.target_id,
+        fact.relation_type,
+        moment.at_us,
+    )
+    view.touched(f"relation:{fact.relation_id}", moment)
+
+
+def _ended(view: Writable, fact: RelationEnded, moment: Moment, decision: Decision) -> None:
+    view.run("UPDATE relation SET ended_at_us = ? WHERE id = ?", moment.at_us, fact.relation_id)
+    view.touched(f"relation:{fact.relation_id}", moment)
+
+
+def _unrelated(view: Writable, fact: RelationDeleted, moment: Moment, decision: Decision) -> None:
+    view.run("DELETE FROM relation WHERE id = ?", fact.relation.relation_id)
+    view.touched(f"relation:{fact.relation.relation_id}", moment)
+
+
+def _accessed(view: Writable, fact: EntitiesAccessed, moment: Moment, decision: Decision) -> None:
+    view.connection.executemany(
+        "UPDATE entity SET access_count = access_count + 1,"
+        f" access_days = access_days + (accessed_at_us / {_DAY_US} < ? / {_DAY_US}),"
+        " accessed_at_us = ? WHERE id = ?",
+        [(moment.at_us, moment.at_us, number) for number in fact.entity_ids],
+    )
+
+
+def _together(view: Writable, fact: EntitiesCoOccurred, moment: Moment, decision: Decision) -> None:
+    view.connection.executemany(
+        "INSERT INTO together VALUES (?, ?, 1, ?)"
+        " ON CONFLICT DO UPDATE SET times = times + 1, at_us = excluded.at_us",
+        [(*pair, moment.at_us) for pair in combinations(sorted(fact.entity_ids), 2)],
+    )
+
+
+def _changed(view: Writable, number: int, moment: Moment) -> None:
+    view.run(
+        "UPDATE entity SET version = version + 1, updated_at_us = ? WHERE id = ?",
+        moment.at_us,
+        number,
+    )
+    view.touched(f"entity:{number}", moment)
+
+
+def _index(view: Writable, number: int, texts: Iterable[str]) -> None:
+    for text in texts:
+        content = folded(text)
+        row = view.run("INSERT INTO node (entity, content) VALUES (?, ?)", number, content)
+        view.run("INSERT INTO node_text (rowid, content) VALUES (?, ?)", row.lastrowid, content)
+
+
+def _unindex(view: Writable, number: int, texts: Iterable[str]) -> None:
+    for text in texts:
+        row = view.one(
+            "SELECT id FROM node WHERE entity = ? AND content = ? LIMIT 1", number, folded(text)
+        )
+        if row is not None:
+            view.run("DELETE FROM node WHERE id = ?", row[0])
+            view.run("DELETE FROM node_text WHERE rowid = ?", row[0])
+
+
+evolves(EntityCreated, _created)
+evolves(EntityTypeChanged, _retyped)
+evolves(ObservationsAdded, _observed)
+evolves(ObservationsRemoved, _unobserved)
+evolves(EntityDeleted, _deleted)
+evolves(RelationCreated, _related)
+evolves(RelationEnded, _ended)
+evolves(RelationDeleted, _unrelated)
+evolves(EntitiesAccessed, _accessed)
+evolves(EntitiesCoOccurred, _together)

@@ -1,0 +1,176 @@
+"""Deciding on entities and their observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from events.codec import Fact
+from events.graph import (
+    DEFAULT_TYPE,
+    AddObservations,
+    CreateEntities,
+    DeleteEntities,
+    DeleteObservations,
+    EntitiesAccessed,
+    EntityCreated,
+    EntityDeleted,
+    EntityTypeChanged,
+    ObservationInput,
+    ObservationsAdded,
+    ObservationsRemoved,
+    RelationKept,
+)
+from projections.state import graph as state
+from services.decider.tool import Context, Decided, refuse
+
+
+def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
+    """One entity may be named twice in a call: the second adds to the first."""
+    space = state.graph_space(ctx.call.tenant)
+    place = ctx.state.space_id(space)
+    facts: list[Fact] = []
+    known: dict[str, state.Entity] = {}
+    said: dict[str, list[str]] = {}
+    fresh = 0
+    for one in args.entities:
+        entity = known.get(one.name) or state.entity_named(ctx.state, place, one.name)
+        if entity is None:
+            fresh += 1
+            number = ctx.state.peek_id(state.ENTITIES, fresh)
+            entity = state.Entity(number, one.name, one.entity_type or DEFAULT_TYPE)
+            said[one.name] = []
+            facts.append(EntityCreated(entity_id=number, name=entity.name, entity_type=entity.type))
+        elif one.entity_type is not None and one.entity_type != entity.type:
+            entity = state.Entity(entity.id, entity.name, one.entity_type)
+            facts.append(EntityTypeChanged(entity_id=entity.id, entity_type=entity.type))
+        if one.name not in said:
+            said[one.name] = state.observations(ctx.state, entity.id)
+        known[one.name] = entity
+        facts += _added(entity.id, said[one.name], one.observations)
+    return Decided(
+        space,
+        facts,
+        {"entities": [shown(entity, said[name]) for name, entity in known.items()]},
+    )
+
+
+def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
+    """In the shape that was asked: one entity by name, or a list of entities."""
+    space = state.graph_space(ctx.call.tenant)
+    place = ctx.state.space_id(space)
+    inputs = [one for one in args.observations if isinstance(one, ObservationInput)]
+    texts = [one for one in args.observations if isinstance(one, str)]
+    if args.name is not None and not inputs:
+        entity = _existing(ctx, place, args.name)
+        before = state.observations(ctx.state, entity.id)
+        accessed = EntitiesAccessed(entity_ids=[entity.id])
+        facts: list[Fact] = [*_added(entity.id, before, texts), accessed]
+        return Decided(space, facts, {"entity": shown(entity, before)})
+    if args.name is not None or texts:
+        raise refuse(
+            "Give either name with observations as a list of texts, or observations as a list of "
+            "{entityName, contents}"
+        )
+    facts = []
+    results: list[dict[str, Any]] = []
+    said: dict[int, list[str]] = {}
+    for one in inputs:
+        entity = _existing(ctx, place, one.entity_name)
+        if entity.id not in said:
+            said[entity.id] = state.observations(ctx.state, entity.id)
+        added = _added(entity.id, said[entity.id], one.contents)
+        facts += added
+        new = [text for fact in added for text in fact.observations]
+        results.append({"entityName": entity.name, "addedObservations": new})
+    facts.append(EntitiesAccessed(entity_ids=sorted(said)))
+    return Decided(space, facts, {"results": results})
+
+
+def decide_delete_entities(ctx: Context, args: DeleteEntities) -> Decided:
+    space = state.graph_space(ctx.call.tenant)
+    place = ctx.state.space_id(space)
+    facts: list[Fact] = []
+    deleted: dict[str, None] = {}
+    gone: set[int] = set()
+    errors = []
+    for name in args.entity_names:
+        entity = None if name in deleted else state.entity_named(ctx.state, place, name)
+        if entity is None:
+            errors.append(f"Entity not found: {name}")
+            continue
+        deleted[name] = None
+        touching = state.relations_of(ctx.state, [entity.id], ended=True)
+        facts.append(
+            EntityDeleted(
+                entity_id=entity.id,
+                name=entity.name,
+                entity_type=entity.type,
+                observations=state.observations(ctx.state, entity.id),
+                relations=[kept(one) for one in touching if one.id not in gone],
+            )
+        )
+        gone |= {one.id for one in touching}
+    reply: dict[str, Any] = {"deleted": list(deleted)}
+    if errors:
+        reply["errors"] = errors
+    return Decided(space, facts, reply)
+
+
+def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decided:
+    """Texts that an entity does not have are passed over, as documented."""
+    space = state.graph_space(ctx.call.tenant)
+    place = ctx.state.space_id(space)
+    if args.name is not None and args.observations is not None and args.deletions is None:
+        entity = _existing(ctx, place, args.name)
+        left, facts = _removed(ctx, entity, args.observations)
+        return Decided(space, facts, {"entity": shown(entity, left)})
+    if args.deletions is None or args.name is not None or args.observations is not None:
+        raise refuse(
+            "Give either name and observations, or deletions as a list of "
+            "{entityName, observations}"
+        )
+    wanted: dict[int, tuple[state.Entity, list[str]]] = {}
+    for one in args.deletions:
+        found = state.entity_named(ctx.state, place, one.entity_name)
+        if found is not None:
+            wanted.setdefault(found.id, (found, []))[1].extend(one.observations)
+    facts = []
+    for entity, texts in wanted.values():
+        facts += _removed(ctx, entity, texts)[1]
+    return Decided(space, facts, {"success": True, "message": "Observations deleted successfully"})
+
+
+def shown(entity: state.Entity, observations: list[str]) -> dict[str, Any]:
+    return {
+        "name": entity.name,
+        "entityType": entity.type,
+        "observations": list(observations),
+    }
+
+
+def kept(relation: state.Relation) -> RelationKept:
+    return RelationKept(relation.id, relation.source, relation.target, relation.type)
+
+
+def _existing(ctx: Context, place: int | None, name: str) -> state.Entity:
+    entity = state.entity_named(ctx.state, place, name)
+    if entity is None:
+        raise refuse(f"Entity not found: {name}")
+    return entity
+
+
+def _added(entity: int, said: list[str], texts: list[str]) -> list[ObservationsAdded]:
+    """What is new of `texts`; `said` is brought up to it."""
+    new = [text for text in dict.fromkeys(texts) if text not in said]
+    said += new
+    return [ObservationsAdded(entity_id=entity, observations=new)] if new else []
+
+
+def _removed(ctx: Context, entity: state.Entity, texts: list[str]) -> tuple[list[str], list[Fact]]:
+    before = state.observations(ctx.state, entity.id)
+    gone = [text for text in dict.fromkeys(texts) if text in before]
+    left = [text for text in before if text not in gone]
+    facts: list[Fact] = (
+        [ObservationsRemoved(entity_id=entity.id, observations=gone)] if gone else []
+    )
+    return left, facts

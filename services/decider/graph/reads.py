@@ -1,0 +1,114 @@
+"""Reading the graph: search_nodes, open_nodes, read_graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from events.codec import Fact
+from events.envelope import Call
+from events.graph import (
+    MAX_TOGETHER,
+    EntitiesAccessed,
+    EntitiesCoOccurred,
+    OpenNodes,
+    ReadGraph,
+    SearchNodes,
+)
+from projections.recall import iso
+from projections.state import graph as state
+from projections.state.store import View
+from services.decider.graph.entities import shown
+from services.decider.tool import Context, Decided, Read, Reader, refuse
+
+
+def answer_search_nodes(reader: Reader, call: Call, args: SearchNodes) -> Read:
+    space = reader.view.space_id(state.graph_space(call.tenant))
+    found = (
+        []
+        if space is None
+        else state.containing(reader.view, space, args.query, args.cursor, args.limit + 1)
+    )
+    return _page(reader.view, found, args.limit, ended=args.include_ended)
+
+
+def answer_read_graph(reader: Reader, call: Call, args: ReadGraph) -> Read:
+    space = reader.view.space_id(state.graph_space(call.tenant))
+    found = [] if space is None else state.page(reader.view, space, args.cursor, args.limit + 1)
+    return _page(reader.view, found, args.limit, ended=args.include_ended)
+
+
+def answer_open_nodes(reader: Reader, call: Call, args: OpenNodes) -> Read:
+    space = reader.view.space_id(state.graph_space(call.tenant))
+    found = [
+        entity.id
+        for name in dict.fromkeys(args.names)
+        if (entity := state.entity_named(reader.view, space, name)) is not None
+    ]
+    return Read(graph_of(reader.view, found, ended=args.include_ended), found)
+
+
+def decide_looked(ctx: Context, args: SearchNodes | ReadGraph) -> Decided:
+    """Looking through the graph is on the log; it does not make what was seen more important."""
+    return Decided(state.graph_space(ctx.call.tenant), [], {"ids": _returned(ctx)})
+
+
+def decide_open_nodes(ctx: Context, args: OpenNodes) -> Decided:
+    space = state.graph_space(ctx.call.tenant)
+    returned = _returned(ctx)
+    place = ctx.state.space_id(space)
+    there = {
+        row[0]
+        for number in returned
+        for row in ctx.state.all("SELECT id FROM entity WHERE id = ? AND space = ?", number, place)
+    }
+    ids = [number for number in returned if number in there]
+    facts: list[Fact] = [EntitiesAccessed(entity_ids=ids)] if ids else []
+    if len(ids) > 1:
+        facts.append(EntitiesCoOccurred(entity_ids=ids[:MAX_TOGETHER]))
+    return Decided(space, facts, {"ids": returned})
+
+
+def graph_of(view: View, ids: list[int], *, ended: bool) -> dict[str, Any]:
+    """The entities in the order of `ids`, and the relations that touch one of them."""
+    if not ids:
+        return {"entities": [], "relations": []}
+    by_id = {entity.id: entity for entity in state.entities(view, ids)}
+    said = state.observations_of(view, ids)
+    return {
+        "entities": [
+            {"id": number, **shown(by_id[number], said[number])}
+            for number in ids
+            if number in by_id
+        ],
+        "relations": [
+            shown_relation(one, ended=ended) for one in state.relations_of(view, ids, ended=ended)
+        ],
+    }
+
+
+def shown_relation(relation: state.Relation, *, ended: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": relation.id,
+        "from": relation.source,
+        "to": relation.target,
+        "relationType": relation.type,
+    }
+    if ended:
+        found["active"] = relation.ended_at_us is None
+        at_us = relation.ended_at_us
+        found["ended_at"] = None if at_us is None else iso(at_us)
+    return found
+
+
+def _page(view: View, found: list[int], limit: int, *, ended: bool) -> Read:
+    ids = found[:limit]
+    reply = graph_of(view, ids, ended=ended)
+    if len(found) > limit:
+        reply["next_cursor"] = ids[-1]
+    return Read(reply, ids)
+
+
+def _returned(ctx: Context) -> list[int]:
+    if ctx.call.answered is None:
+        raise refuse("A read is answered by a gateway; this call was recorded without its answer")
+    return ctx.call.answered.ids

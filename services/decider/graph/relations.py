@@ -1,0 +1,109 @@
+"""Deciding on relations: made, deleted, ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from events.codec import Fact
+from events.graph import (
+    CreateRelations,
+    DeleteRelations,
+    EndRelation,
+    RelationCreated,
+    RelationDeleted,
+    RelationEnded,
+    RelationInput,
+)
+from projections.state import graph as state
+from services.decider.graph.entities import kept
+from services.decider.tool import Context, Decided, refuse
+
+INVERSE = {
+    "contiene": "parte_de",
+    "parte_de": "contiene",
+    "contains": "part_of",
+    "part_of": "contains",
+}
+"""Relations that come in pairs: one ends with the other."""
+
+
+def decide_create_relations(ctx: Context, args: CreateRelations) -> Decided:
+    space = state.graph_space(ctx.call.tenant)
+    place = ctx.state.space_id(space)
+    facts: list[Fact] = []
+    made: set[tuple[int, int, str]] = set()
+    rows: list[dict[str, Any]] = []
+    errors = []
+    for one in args.relations:
+        source = state.entity_named(ctx.state, place, one.source)
+        target = state.entity_named(ctx.state, place, one.target)
+        if source is None or target is None:
+            error = f"Entity not found: {one.source if source is None else one.target}"
+            rows.append({"error": error})
+            errors.append(error)
+            continue
+        key = (source.id, target.id, one.relation_type)
+        if key in made or state.active_relation(ctx.state, *key) is not None:
+            rows.append({**_named(one), "error": "Relation already exists"})
+            continue
+        made.add(key)
+        number = ctx.state.peek_id(state.RELATIONS, len(made))
+        facts.append(
+            RelationCreated(
+                relation_id=number,
+                source_id=source.id,
+                target_id=target.id,
+                relation_type=one.relation_type,
+            )
+        )
+        rows.append({"id": number, **_named(one)})
+    reply: dict[str, Any] = {"relations": rows}
+    if errors:
+        reply["errors"] = errors
+    return Decided(space, facts, reply)
+
+
+def decide_delete_relations(ctx: Context, args: DeleteRelations) -> Decided:
+    space = state.graph_space(ctx.call.tenant)
+    place = ctx.state.space_id(space)
+    facts: list[Fact] = []
+    gone: set[int] = set()
+    deleted, errors = [], []
+    for one in args.relations:
+        source = state.entity_named(ctx.state, place, one.source)
+        target = state.entity_named(ctx.state, place, one.target)
+        if source is None or target is None:
+            errors.append(f"Entity not found: {one.source} or {one.target}")
+            continue
+        found = state.active_relation(ctx.state, source.id, target.id, one.relation_type)
+        if found is None or found.id in gone:
+            errors.append(f"Relation not found: {one.source} -> {one.target} ({one.relation_type})")
+            continue
+        gone.add(found.id)
+        facts.append(RelationDeleted(relation=kept(found)))
+        deleted.append(_named(one))
+    reply: dict[str, Any] = {"deleted": deleted}
+    if errors:
+        reply["errors"] = errors
+    return Decided(space, facts, reply)
+
+
+def decide_end_relation(ctx: Context, args: EndRelation) -> Decided:
+    space = state.graph_space(ctx.call.tenant)
+    found = state.relation(ctx.state, args.relation_id)
+    if found is None or found[1] != space:
+        raise refuse(f"Relation {args.relation_id} does not exist")
+    relation = found[0]
+    if relation.ended_at_us is not None:
+        return Decided(space, [], {"result": f"Relation {relation.id} was already expired"})
+    facts: list[Fact] = [RelationEnded(relation_id=relation.id)]
+    inverse = INVERSE.get(relation.type)
+    if inverse is not None:
+        other = state.active_relation(ctx.state, relation.target_id, relation.source_id, inverse)
+        if other is not None:
+            facts.append(RelationEnded(relation_id=other.id))
+    return Decided(space, facts, {"result": f"Relation {relation.id} expired successfully"})
+
+
+def _named(one: RelationInput) -> dict[str, Any]:
+    return {"from": one.source, "to": one.target, "relationType": one.relation_type}
