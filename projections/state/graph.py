@@ -53,6 +53,11 @@ def graph_space(tenant: str) -> str:
     return f"{tenant}/graph"
 
 
+def named(space: str, name: str) -> str:
+    """The audit index's subject for a name: it leads to every entity that ever had it."""
+    return f"name:{space}:{name}"
+
+
 def folded(text: str) -> str:
     """The form in which names and observations are searched: case and accents do not count."""
     return strip_accents(fold(text))
@@ -191,6 +196,7 @@ def _created(view: Writable, fact: EntityCreated, moment: Moment, decision: Deci
     )
     _index(view, fact.entity_id, (fact.name, fact.entity_type))
     view.touched(f"entity:{fact.entity_id}", moment)
+    view.touched(named(moment.space, fact.name), moment)
 
 
 def _retyped(view: Writable, fact: EntityTypeChanged, moment: Moment, decision: Decision) -> None:
@@ -253,7 +259,9 @@ def _related(view: Writable, fact: RelationCreated, moment: Moment, decision: De
         fact.relation_type,
         moment.at_us,
     )
-    view.touched(f"relation:{fact.relation_id}", moment)
+    for subject in (f"relation:{fact.relation_id}", f"entity:{fact.source_id}"):
+        view.touched(subject, moment)
+    view.touched(f"entity:{fact.target_id}", moment)
 
 
 def _ended(view: Writable, fact: RelationEnded, moment: Moment, decision: Decision) -> None:

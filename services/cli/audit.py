@@ -9,16 +9,18 @@ from typing import Any
 import click
 import msgspec
 
-from events.ids import partition_of_id
+from events.ids import partition_of_id, partition_of_space
 from events.log import LogError
 from infra.log.sqlite import SqliteLog
 from infra.settings import Settings
 from projections.recall import iso
 from projections.state import robot as state
+from projections.state.graph import graph_space, named
 from projections.state.store import View
 from services import audit as audits
 from services.cli.common import data_option
 from services.cli.common import settings as settings_of
+from services.cli.lives import Subject, SubjectType, concerns, sentence
 from services.cli.show import add_row, console, fail, print_json, progress_bar, table, visible
 
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
@@ -30,37 +32,44 @@ def audit() -> None:
 
 
 @audit.command(
-    epilog="\b\nExamples:\n  mnemolog audit show 42\n  mnemolog audit show 42 --json --data ./store"
+    epilog="\b\nExamples:\n  mnemolog audit show 42\n  mnemolog audit show 'entity:My Project'\n"
+    "  mnemolog audit show relation:7 --json --data ./store"
 )
-@click.argument("memory_id", type=click.IntRange(1, 2**53 - 1))
+@click.argument("thing", type=SubjectType(), metavar="ID")
 @data_option
 @JSON
 @click.pass_context
-def show(ctx: click.Context, memory_id: int, data: str | None, as_json: bool) -> None:
-    """The life of a memory: every call that touched it, who made it, when, and what changed."""
+def show(ctx: click.Context, thing: Subject, data: str | None, as_json: bool) -> None:
+    """The life of a thing: every call that touched it, who made it, when, and what changed.
+
+    ID is a memory's number, entity:NAME or relation:NUMBER. What was deleted has a life, too.
+    """
     settings, log = _open(ctx, data)
-    partition = partition_of_id(memory_id, log.partitions)
-    view = _state(settings, log, partition)
-    memory = None if view is None else state.memory(view, memory_id)
-    if view is None or memory is None:
-        raise fail(f"Memory {memory_id} does not exist in {settings.data_dir}")
-    rows = view.all(
-        "SELECT call_offset FROM audit WHERE subject = ? ORDER BY call_offset",
-        f"memory:{memory_id}",
+    partition = (
+        partition_of_id(thing.number, log.partitions)
+        if thing.number
+        else partition_of_space(graph_space(settings.tenant), log.partitions)
     )
-    entries = [audits.entry_of(log, partition, row[0]) for row in rows]
-    life = [_told(one, memory_id) for one in entries if one is not None]
+    view = _state(settings, log, partition)
+    if view is None:
+        raise fail(f"There is no state in {settings.data_dir} yet; `mnemolog rebuild` makes it")
+    thing, life = _life(log, view, settings.tenant, thing)
+    memory = state.memory(view, thing.number) if thing.kind == "memory" else None
+    if not life:
+        raise fail(f"{thing} does not exist in {settings.data_dir}")
     if as_json:
-        print_json({"memory": msgspec.to_builtins(memory), "life": life})
+        print_json({thing.kind: msgspec.to_builtins(memory or thing), "life": life})
         return
     out = console()
-    out.print(f"Memory {memory_id} in {visible(memory.space)}: {memory.status}", markup=False)
-    out.print(visible(memory.content), markup=False)
-    used = "" if memory.accessed_at_us is None else f", last {iso(memory.accessed_at_us)} UTC"
-    out.print(
-        f"{memory.category}, confidence {memory.confidence:g}, "
-        f"recalls: {memory.access_count}{used}\n"
-    )
+    out.print(visible(str(thing)), markup=False)
+    if memory is not None:
+        out.print(f"in {visible(memory.space)}: {memory.status}", markup=False)
+        out.print(visible(memory.content), markup=False)
+        used = "" if memory.accessed_at_us is None else f", last {iso(memory.accessed_at_us)} UTC"
+        out.print(
+            f"{memory.category}, confidence {memory.confidence:g}, "
+            f"recalls: {memory.access_count}{used}\n"
+        )
     grid = table("when (UTC)", "who", "call", "what happened", "why")
     for one in life:
         add_row(grid, one["at"], one["who"], one["tool"], "\n".join(one["changes"]), one["why"])
@@ -146,9 +155,7 @@ def _state(settings: Settings, log: SqliteLog, partition: int) -> View | None:
 
 
 def _who(entry: audits.Entry) -> str:
-    return (
-        "\nvia ".join(part for part in (entry.call.actor, entry.call.client) if part) or "unknown"
-    )
+    return " via ".join(part for part in (entry.call.actor, entry.call.client) if part) or "unknown"
 
 
 def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
@@ -167,8 +174,37 @@ def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
     }
 
 
-def _told(entry: audits.Entry, memory_id: int) -> dict[str, Any]:
-    facts = [fact for fact in entry.facts if _concerns(fact, memory_id)]
+def _life(
+    log: SqliteLog, view: View, tenant: str, thing: Subject
+) -> tuple[Subject, list[dict[str, Any]]]:
+    """What happened to `thing`, oldest first. An entity's name may have had several ids."""
+    if thing.kind == "entity":
+        made = _entries(log, view, named(graph_space(tenant), thing.name))
+        ids = frozenset(
+            fact["entity_id"]
+            for entry in made
+            for fact in entry.facts
+            if fact["fact"] == "graph.entity_created" and fact["name"] == thing.name
+        )
+        thing = msgspec.structs.replace(thing, ids=ids)
+        subjects = [f"entity:{number}" for number in sorted(ids)]
+    else:
+        subjects = [f"{thing.kind}:{thing.number}"]
+    return thing, [_told(one, thing) for one in _entries(log, view, *subjects)]
+
+
+def _entries(log: SqliteLog, view: View, *subjects: str) -> list[audits.Entry]:
+    marks = ",".join("?" * len(subjects))
+    rows = view.all(
+        f"SELECT DISTINCT call_offset FROM audit WHERE subject IN ({marks}) ORDER BY call_offset",
+        *subjects,
+    )
+    found = [audits.entry_of(log, view.partition, row[0]) for row in rows]
+    return [one for one in found if one is not None]
+
+
+def _told(entry: audits.Entry, thing: Subject) -> dict[str, Any]:
+    facts = [fact for fact in entry.facts if concerns(fact, thing)]
     why = next((str(fact["reason"]) for fact in facts if "reason" in fact), "")
     return {
         "at": iso(entry.at_us),
@@ -178,34 +214,7 @@ def _told(entry: audits.Entry, memory_id: int) -> dict[str, Any]:
         "tool": entry.call.tool,
         "call_id": entry.call.id,
         "call": entry.decision.call_offset,
-        "changes": [_sentence(fact, memory_id) for fact in facts],
+        "changes": [sentence(fact, thing) for fact in facts],
         "why": why,
         "facts": facts,
     }
-
-
-def _concerns(fact: dict[str, Any], memory_id: int) -> bool:
-    return memory_id in (
-        fact.get("memory_id"),
-        fact.get("existing_id"),
-        fact.get("kept"),
-        *fact.get("superseded", ()),
-    )
-
-
-def _sentence(fact: dict[str, Any], memory_id: int) -> str:
-    match fact["fact"]:
-        case "robot.memory_learned":
-            return f"learned: {fact['content']}"
-        case "robot.memory_updated":
-            return f"changed to: {fact['content']}"
-        case "robot.memory_forgotten":
-            return "forgotten"
-        case "robot.duplicate_found":
-            return f"said again ({fact['method']}, similarity {fact['similarity']:g})"
-        case "robot.memories_consolidated" if fact["kept"] == memory_id:
-            return f"kept; merged into it: {', '.join(map(str, fact['superseded']))}"
-        case "robot.memories_consolidated":
-            return f"merged into memory {fact['kept']}"
-        case other:
-            return str(other)

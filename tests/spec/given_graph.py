@@ -1,0 +1,165 @@
+"""The words of `given` for the knowledge graph.
+
+    graph.when(create(entity("Astro", "Tool", "6.x"))) \\
+         .then(EntityCreated(...), ObservationsAdded(...))
+
+A read is answered from the state as a gateway would, and then decided like any other call, so that
+what it leaves on the log is specified with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from events.arguments import Refused
+from events.envelope import Answered, Call
+from projections.state.store import PartitionState
+from services.decider.catalogue import TOOLS, read_call
+from services.decider.tool import Reader
+from tests.spec.given import Ask, Robot, ask
+
+Reply = dict[str, Any]
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def entity(name: str, kind: str | None = None, *observations: str) -> Reply:
+    given: Reply = {"name": name, "observations": list(observations)}
+    return given if kind is None else {**given, "entityType": kind}
+
+
+def triple(source: str, kind: str, target: str) -> Reply:
+    return {"from": source, "to": target, "relationType": kind}
+
+
+def create(*entities: Reply, **more: Any) -> Ask:
+    return ask("create_entities", entities=list(entities), **more)
+
+
+def relate(*triples: Reply, **more: Any) -> Ask:
+    return ask("create_relations", relations=list(triples), **more)
+
+
+def add(name: str, *observations: str, **more: Any) -> Ask:
+    return ask("add_observations", name=name, observations=list(observations), **more)
+
+
+def delete(*names: str, **more: Any) -> Ask:
+    return ask("delete_entities", entityNames=list(names), **more)
+
+
+def unsay(name: str, *observations: str, **more: Any) -> Ask:
+    return ask("delete_observations", name=name, observations=list(observations), **more)
+
+
+def unrelate(*triples: Reply, **more: Any) -> Ask:
+    return ask("delete_relations", relations=list(triples), **more)
+
+
+def end(relation_id: int, **more: Any) -> Ask:
+    return ask("end_relation", relation_id=relation_id, **more)
+
+
+def search(query: str, **more: Any) -> Ask:
+    return ask("search_nodes", query=query, **more)
+
+
+def open_nodes(*names: str, **more: Any) -> Ask:
+    return ask("open_nodes", names=list(names), **more)
+
+
+def read(**more: Any) -> Ask:
+    return ask("read_graph", **more)
+
+
+# --- the scenario --------------------------------------------------------------------------------
+
+
+class Graph(Robot):
+    """A partition from nothing; `answer` is what the last read told its caller."""
+
+    answer: Reply
+
+    def when(self, asked: Ask) -> Graph:
+        tool = TOOLS.get(asked.tool)
+        if tool is not None and tool.answer is not None and asked.answered is None:
+            asked = replace(asked, answered=self._answered(asked))
+        super().when(asked)
+        return self
+
+    def when_unanswered(self, asked: Ask) -> Graph:
+        """As `when`, for a read that no gateway has answered."""
+        super().when(asked)
+        return self
+
+    def after(self, *asked: Ask) -> Graph:
+        """Each of these is asked, and none may be refused."""
+        for one in asked:
+            self.when(one).then_taken()
+        return self
+
+    def then_taken(self) -> Graph:
+        assert self.decision is not None
+        assert not self.decision.refused, self.reply
+        return self
+
+    def told(self, asked: Ask) -> Reply:
+        """What a read tells its caller, or the reply of a write."""
+        self.when(asked).then_taken()
+        tool = TOOLS[asked.tool]
+        return self.answer if tool.reads else self.reply
+
+    def names(self, asked: Ask) -> list[str]:
+        return [one["name"] for one in self.told(asked)["entities"]]
+
+    def said(self, name: str) -> list[str]:
+        """The observations of an entity, read without leaving a trace."""
+        rows = self.state.view.all(
+            "SELECT content FROM observation JOIN entity ON entity.id = entity"
+            " WHERE name = ? ORDER BY place",
+            name,
+        )
+        return [row[0] for row in rows]
+
+    def access(self, number: int) -> tuple[int, int, int]:
+        """How often, on how many days, and when last an entity was accessed."""
+        sql = "SELECT access_count, access_days, accessed_at_us FROM entity WHERE id = ?"
+        return cast("tuple[int, int, int]", self.state.view.one(sql, number))
+
+    def pairs(self) -> dict[tuple[int, int], int]:
+        """How often each pair of entities was returned together."""
+        rows = self.state.view.all("SELECT first, second, times FROM together")
+        return {(first, second): times for first, second, times in rows}
+
+    def _answered(self, asked: Ask) -> Answered | None:
+        call = Call(
+            id="read",
+            tool=asked.tool,
+            arguments=asked.arguments,
+            space="",
+            received_at_us=asked.at_us,
+            tenant=asked.tenant,
+        )
+        try:
+            tool, args = read_call(call)
+        except Refused:
+            return Answered(ids=[])
+        assert tool.answer is not None
+        # The reads of the graph look at the state alone.
+        reader = Reader(self.state.reader(), cast(Any, None), None, lambda _: None)
+        found = tool.answer(reader, call, args)
+        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
+        return Answered(ids=found.ids, mode=found.mode)
+
+
+def searchable(state: PartitionState) -> list[tuple[int, str]]:
+    """What the search index holds, checked against itself."""
+    state.view.run("INSERT INTO node_text (node_text) VALUES ('integrity-check')")
+    assert state.view.all("SELECT id, content FROM node ORDER BY id") == state.view.all(
+        "SELECT rowid, content FROM node_text ORDER BY rowid"
+    )
+    return sorted(state.view.all("SELECT entity, content FROM node"))

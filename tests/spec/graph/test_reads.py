@@ -1,0 +1,233 @@
+"""search_nodes, open_nodes, read_graph: what is found, in which order, in which pages."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from projections.state.graph import folded
+from tests.spec.given import Ask, ask
+from tests.spec.given_graph import (
+    Graph,
+    add,
+    create,
+    delete,
+    entity,
+    open_nodes,
+    read,
+    relate,
+    search,
+    triple,
+    unsay,
+)
+
+
+def test_an_entity_is_found_by_name_type_and_observations(graph: Graph) -> None:
+    graph.after(
+        create(
+            entity("Astro", "Tool"),
+            entity("Blog", "Astronomy"),
+            entity("Site", "Project", "Built with astro 5.x"),
+            entity("Gastro", "Astro", "astro", "more astro"),
+            entity("Other", "Project", "x"),
+        )
+    )
+    assert graph.names(search("astro")) == ["Astro", "Blog", "Site", "Gastro"]
+
+
+def test_the_reply_holds_ids_observations_and_relations_at_either_end(graph: Graph) -> None:
+    graph.after(
+        create(entity("A", "Tool", "x", "y"), entity("B"), entity("C")),
+        relate(triple("A", "uses", "B"), triple("C", "uses", "A"), triple("B", "uses", "C")),
+    )
+    expected = {
+        "entities": [{"id": 1, "name": "A", "entityType": "Tool", "observations": ["x", "y"]}],
+        "relations": [
+            {"id": 1, **triple("A", "uses", "B")},
+            {"id": 2, **triple("C", "uses", "A")},
+        ],
+    }
+    assert graph.told(search("tool")) == expected
+    assert graph.told(open_nodes("A")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("Sesión de Diseño", ["sesion", "SESIÓN", "diseno", "ó", "sesio\u0301n", "n de d"]),
+        ("100% done", ["100%", "% d", "%"]),
+        ("snake_case", ["_case", "_", "e_c"]),
+        ("Straße", ["strasse", "STRASSE", "ss"]),
+        ("抓取力不得超过 15N", ["抓", "抓取", "取力不", "抓取力不得超过", "15n"]),
+        ("カップを掴む", ["カ", "カップ", "掴む"]),
+        ("café ☕ time", ["☕", "☕ time", "e ☕"]),
+        ('say "hi" AND (bye)* OR NEAR', ['"hi"', '" AND (', "*", "(bye)*", "or near", '"']),
+        ("it's a test; DROP", ["it's", "'s", "; drop"]),
+        ("back\\slash", ["k\\s", "\\"]),
+        ("two\n lines", ["two lines", "o l"]),
+        ("-dash ^caret col:umn", ["-dash", "^caret", "col:umn", ":u"]),
+        ("nul\0inside here", ["nul\0inside", "inside", "l\0i", "\0", "here"]),
+    ],
+)
+def test_case_accents_and_signs(graph: Graph, text: str, queries: list[str]) -> None:
+    graph.after(create(entity("other", None, "nothing here to see?"), entity("this", None, text)))
+    for query in queries:
+        assert "this" in graph.names(search(query)), query
+    assert "this" not in graph.names(search("nothing"))
+
+
+@pytest.mark.parametrize("query", ["%", "_", "a%c", "a_c", "*", "???", "a*", "AND", "a OR b"])
+def test_no_sign_is_a_wildcard(graph: Graph, query: str) -> None:
+    graph.after(create(entity("abc", None, "a b c"), entity("b", None, "xyz")))
+    assert graph.names(search(query)) == []
+
+
+def test_what_holds_nothing_visible_finds_nothing(graph: Graph) -> None:
+    graph.after(create(entity("abc")))
+    assert graph.names(search("\u200b")) == []
+
+
+def test_pages_hold_everything_once_in_order(graph: Graph) -> None:
+    graph.after(create(*(entity(f"n{i}", None, "even" if i % 2 else "odd") for i in range(23))))
+    for asked, expected in (
+        (read, list(range(23))),
+        (lambda **more: search("even", **more), list(range(1, 23, 2))),
+        (lambda **more: search("n", **more), list(range(23))),
+    ):
+        names = [f"n{i}" for i in expected]
+        for limit in (1, 4, len(names) - 1, len(names), 1000):
+            assert pages(graph, asked, limit) == names
+
+
+def pages(graph: Graph, asked: Any, limit: int) -> list[str]:
+    found: list[str] = []
+    told = graph.told(asked(limit=limit))
+    while True:
+        assert len(told["entities"]) <= limit
+        found += [one["name"] for one in told["entities"]]
+        if "next_cursor" not in told:
+            return found
+        assert len(told["entities"]) == limit
+        told = graph.told(asked(limit=limit, cursor=told["next_cursor"]))
+
+
+def test_a_cursor_outlives_what_is_deleted_and_added(graph: Graph) -> None:
+    graph.after(create(*(entity(f"n{i}") for i in range(6))))
+    cursor = graph.told(read(limit=3))["next_cursor"]
+    graph.after(delete("n0", "n2", "n4"), create(entity("n6")))
+    assert graph.names(read(cursor=cursor)) == ["n3", "n5", "n6"]
+    assert graph.told(read(cursor=2**53 - 1)) == {"entities": [], "relations": []}
+
+
+def test_a_page_holds_the_relations_that_touch_it(graph: Graph) -> None:
+    graph.after(
+        create(entity("A"), entity("B"), entity("C")),
+        relate(triple("A", "uses", "B"), triple("B", "uses", "C")),
+    )
+    first = graph.told(read(limit=1))
+    assert [one["id"] for one in first["relations"]] == [1]
+    rest = graph.told(read(cursor=first["next_cursor"]))
+    assert [one["id"] for one in rest["relations"]] == [1, 2]
+
+
+def test_nodes_are_opened_in_the_order_asked_each_once(graph: Graph) -> None:
+    graph.after(create(entity("A"), entity("B"), entity("C")))
+    assert graph.names(open_nodes("C", "X", "A", "c", "C")) == ["C", "A"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        search(""),
+        search("  "),
+        search("x" * 501),
+        search("x", limit=0),
+        search("x", limit=-1),
+        search("x", limit=1001),
+        search("x", cursor=-1),
+        read(limit=0),
+        read(limit=1001),
+        open_nodes(""),
+        open_nodes("a", " "),
+        open_nodes(*("a" * 1001)),
+        ask("open_nodes"),
+        create(),
+        create(*(entity(f"n{i}") for i in range(51))),
+        create(entity(" ")),
+        create(entity("a", "")),
+        create(entity("a", None, " ")),
+        create(entity("a", None, *(str(i) for i in range(101)))),
+        add("abc"),
+        add("abc", *(str(i) for i in range(101))),
+        add("abc", "x" * 2001),
+        relate(),
+        relate(*[triple("abc", "uses", "abc")] * 201),
+        relate(triple("abc", " ", "abc")),
+        delete(),
+        delete(*(f"n{i}" for i in range(51))),
+        unsay("abc", "x" * 2001),
+        ask("end_relation", relation_id=0),
+        ask("end_relation", relation_id="1"),
+    ],
+)
+def test_what_is_over_a_limit_is_refused_whole(graph: Graph, asked: Ask) -> None:
+    graph.after(create(entity("abc"))).when(asked).then_refused("…")
+
+
+def test_what_is_at_a_limit_is_taken(graph: Graph) -> None:
+    graph.after(
+        create(*(entity(f"n{i}") for i in range(50))),
+        create(entity("n" * 512, "t" * 256, *(f"{i:04}" + "x" * 1996 for i in range(100)))),
+        add("n0", *(str(i) for i in range(100))),
+        relate(*(triple("n0", f"t{i}", "n1") for i in range(200))),
+        search("x" * 500, limit=1000),
+        open_nodes(*(f"n{i}" for i in range(1000))),
+        delete(*(f"n{i}" for i in range(50))),
+    )
+
+
+# --- against a plain search ----------------------------------------------------------------------
+
+LETTERS = st.sampled_from("aAáÁbBßẞ%_\"' -*İıſσςΣK抓取力ñn\u0301\u200b☕ﬁＡ1\0\t")
+TEXTS = st.text(LETTERS, min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
+SMALL = st.lists(
+    st.tuples(TEXTS, st.one_of(st.none(), TEXTS), st.lists(TEXTS, max_size=3)), max_size=5
+)
+
+
+@example([("a", None, ["áßb"])], ["ASSB", "s", "ssb"])
+@given(SMALL, st.lists(TEXTS, min_size=1, max_size=4))
+def test_it_finds_what_a_plain_search_finds(
+    entities: list[tuple[str, str | None, list[str]]], queries: list[str]
+) -> None:
+    graph = Graph()
+    for name, kind, observations in entities:
+        graph.after(create(entity(name, kind, *observations)))
+    known = graph.told(read())["entities"]
+    every = [text for one in known for text in (one["name"], *one["observations"])]
+    parts = [text[i : i + n] for text in every for n in (1, 2, 3, 5) for i in range(0, 4)]
+    for query in [*queries, *parts[:20]]:
+        wanted = folded(query)
+        if not query.strip():
+            continue
+        expected = [
+            one["name"]
+            for one in known
+            if wanted
+            and any(
+                wanted in folded(text)
+                for text in (one["name"], one["entityType"], *one["observations"])
+            )
+        ]
+        assert graph.names(search(query)) == expected, query
+
+
+@given(st.text(max_size=12))
+def test_folding_twice_is_folding_once(text: str) -> None:
+    once = folded(text)
+    assert folded(once) == once
+    assert folded(unicodedata.normalize("NFD", text)) == folded(unicodedata.normalize("NFC", text))
