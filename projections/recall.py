@@ -53,7 +53,7 @@ def read_query(tenant: str, args: Recall) -> Query:
         space=state.robot_space(tenant, args.collection),
         n=args.n,
         min_confidence=args.min_confidence,
-        session=args.session_id,
+        session=args.session_id or None,
         conditions=read_filter(args.context_filter),
         spatial=read_spatial_sort(args.spatial_sort),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 _PAIRS = """
 left right, before after, above below, over under, up down, upper lower, top bottom, front back,
@@ -30,9 +31,22 @@ allow forbid, allowed forbidden, with without, positive negative, true false,
 最大 最小, 最高 最低, 白天 夜间, 白天 晚上, 仿真 真实, 好 坏, 远 近
 """
 
+_GROUPS = """
+red orange yellow green blue purple pink brown black white grey gray silver gold
+monday tuesday wednesday thursday friday saturday sunday
+january february march april may june july august september october november december
+north south east west
+breakfast lunch dinner
+a b c d e f g h i j k l m n o p q r s t u v w x y z
+红色 橙色 黄色 绿色 蓝色 紫色 粉色 棕色 黑色 白色 灰色
+周一 周二 周三 周四 周五 周六 周日
+"""
+"""Words of which one stands where another cannot: a red cup is no blue one, port A not port B."""
+
 _OPPOSITES: dict[str, frozenset[str]] = {}
-for _pair in _PAIRS.split(","):
-    _one, _other = _pair.split()
+_pairs = [pair.split() for pair in _PAIRS.split(",")]
+_pairs += [list(pair) for line in _GROUPS.split("\n") for pair in combinations(line.split(), 2)]
+for _one, _other in _pairs:
     _OPPOSITES[_one] = _OPPOSITES.get(_one, frozenset()) | {_other}
     _OPPOSITES[_other] = _OPPOSITES.get(_other, frozenset()) | {_one}
 

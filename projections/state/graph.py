@@ -60,7 +60,8 @@ def named(space: str, name: str) -> str:
 
 def folded(text: str) -> str:
     """The form in which names and observations are searched: case and accents do not count."""
-    return strip_accents(fold(text))
+    # SQLite's text index ends a text at its first NUL.
+    return strip_accents(fold(text)).replace("\0", "\ufffd")
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -156,6 +157,8 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     An index of trigrams finds it; what is shorter than three characters is looked for one by one.
     """
     wanted = folded(text)
+    if not wanted:  # Nothing but what cannot be seen: it is in every text, and says nothing.
+        return []
     if len(wanted) >= _TRIGRAM:
         quoted = wanted.replace('"', '""')
         hits = "SELECT rowid FROM node_text WHERE node_text MATCH ?"
@@ -163,8 +166,9 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     else:
         hits = "SELECT id FROM node WHERE instr(content, ?)"
         given = (wanted,)
+    # CROSS: the hits come first. Left to choose, SQLite goes through every entity for a rare text.
     rows = view.all(
-        f"SELECT DISTINCT entity.id FROM node JOIN entity ON entity.id = node.entity"
+        f"SELECT DISTINCT entity.id FROM node CROSS JOIN entity ON entity.id = node.entity"
         f" WHERE node.id IN ({hits}) AND entity.space = ? AND entity.id > ?"
         " ORDER BY entity.id LIMIT ?",
         *given,

@@ -1,6 +1,7 @@
 """The tables of one partition's state. Everything in them follows from the log."""
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no knowledge graph."""
 
 SCHEMA = """
 CREATE TABLE chain (

@@ -259,6 +259,12 @@ class PartitionState:
                     f"PRAGMA user_version = {FORMAT}; COMMIT;"
                 )
                 version = FORMAT
+            elif version == 1:
+                # Nothing on its log belongs into the tables that it lacks.
+                self.view.connection.executescript(
+                    f"BEGIN; {graph_schema.SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
+                )
+                version = FORMAT
         except sqlite3.DatabaseError as error:
             raise StateError(
                 f"The state in {self._path} cannot be read ({error}); "

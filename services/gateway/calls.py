@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -159,6 +160,10 @@ def read_meta(meta: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
         if not isinstance(value, str) or not 0 < len(value) <= MAX_META or not value.isprintable():
             return fields, f"_meta.{name} must be a text of 1 to {MAX_META} printable characters"
         fields[name] = value
+    if not re.fullmatch(r"\d{1,4}:\d{1,18}", fields.get("after", "0:0")):
+        return {}, "_meta.after must be a position from an earlier answer, such as 0:41"
+    if fields.get("consistency", "strong") != "strong":
+        return {}, "_meta.consistency can be strong, or be left out"
     return fields, None
 
 

@@ -236,8 +236,8 @@ class EmbeddedNode:
         started = time.perf_counter()
         with self.using.shared():
             projections = self.projections
-            position = projections.states[partition].next_offset - 1
             view = projections.states[partition].reader()
+            position = view.one("SELECT next_offset FROM chain")[0] - 1
             reader = tools.Reader(view, projections.text, projections.vectors, self._embed_query)
             read = tool.answer(reader, call, args)
         took_ms = round((time.perf_counter() - started) * 1000, 1)

@@ -75,6 +75,8 @@ class MissingVectors:
                 _log.warning("embedding of missing vectors was put off", reason=str(error))
                 self._stopping.wait(1.0)
                 self._look.set()
+            except Exception as error:
+                _log.error("embedding of missing vectors failed", error=str(error), exc_info=True)
             finally:
                 self._running = False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Client, run
+from tests.e2e.conftest import Client, Message, run
 
 ELEVEN = json.dumps({f"task.step{i}": i for i in range(11)})
 SORT = {"field": "spatial.position", "target": [1, 2, 3]}
@@ -205,3 +205,15 @@ def test_a_position_that_is_too_large_is_none(client: Client, collection: str) -
     _, query = recall(spatial_sort=json.dumps(SORT), collection=collection)
     found = client.ok("recall", {**query, "query": "far away"})["memories"]
     assert [(one["id"], "_distance" in one) for one in found] == [(number, False)]
+
+
+@pytest.mark.parametrize(
+    ("meta", "words"),
+    [
+        ({"after": "abc"}, "such as 0:41"),
+        ({"consistency": "eventual"}, "can be strong"),
+        ({"after": 7}, "_meta.after"),
+    ],
+)
+def test_a_wrong_meta_is_refused(client: Client, meta: Message, words: str) -> None:
+    assert words in client.refused("recall", {"query": "cups"}, meta)

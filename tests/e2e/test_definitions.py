@@ -27,12 +27,24 @@ ROBOT = {
     "start_session",
     "end_session",
 }
+GRAPH = {
+    "create_entities",
+    "create_relations",
+    "add_observations",
+    "delete_entities",
+    "delete_observations",
+    "delete_relations",
+    "end_relation",
+    "search_nodes",
+    "open_nodes",
+    "read_graph",
+}
 
 
 def test_every_tool_but_the_internal_ones_is_offered() -> None:
     names = {tool["name"] for tool in definitions()}
     assert names == {tool.name for tool in TOOLS.values() if not tool.internal}
-    assert names >= ROBOT
+    assert names >= ROBOT | GRAPH
 
 
 @pytest.mark.parametrize("tool", definitions(), ids=lambda tool: tool["name"])
@@ -65,11 +77,28 @@ def test_the_schema_says_what_the_service_checks() -> None:
     assert not takes("forget", memory_id=0, reason="x")
     assert not takes("end_session", session_id="a", outcome_score=2)
 
+    assert takes("create_entities", entities=[{"name": "Astro"}])
+    assert not takes("create_entities", entities=[{"name": " "}])
+    assert not takes("create_entities", entities=[{"name": "Astro"}] * 51)
+    assert takes("add_observations", name="Astro", observations=["6.x"])
+    assert takes("add_observations", observations=[{"entityName": "Astro", "contents": ["6.x"]}])
+    assert not takes("add_observations", name="Astro", observations=["x" * 2001])
+    assert takes("delete_observations", name="Astro", observations=["6.x"])
+    assert takes("delete_observations", deletions=[{"entityName": "A", "observations": ["x"]}])
+    assert not takes("create_relations", relations=[{"from": "A", "to": "B"}])
+    assert takes("read_graph")
+    assert not takes("search_nodes", query="x" * 501)
+
 
 def test_annotations_tell_reads_from_writes() -> None:
     told = {tool["name"]: tool["annotations"] for tool in definitions()}
     assert told["recall"]["readOnlyHint"] is True
     assert told["forget"]["destructiveHint"] is True
+    for name in GRAPH:
+        reads = name in ("search_nodes", "open_nodes", "read_graph")
+        assert told[name]["readOnlyHint"] is reads
+        assert told[name]["destructiveHint"] is name.startswith(("delete_", "end_"))
+        assert told[name]["idempotentHint"] is True
     assert told["learn"] == {
         "title": "Learn",
         "readOnlyHint": False,

@@ -109,7 +109,7 @@ _SIGNS = (
         "decision",
         rf"{_START}(?:(?:finally|so|then|we|i|the team|have|has|ultimately),? ){{0,3}}"
         r"(?:chose|decided|opted|picked|selected|switched to|settled on|went with)\b"
-        rf"|{_START}(?:我们|最终|最后|团队|因此|所以|已经?){{0,3}}(?:决定|选择(?![性器题])|采用|选用|改用|改为)",
+        rf"|{_START}(?:我们|最终|最后|团队|因此|所以|已经?){{0,3}}(?:决定(?![性系于])|选择(?![性器题])|采用|选用|改用|改为)",
     ),
     (
         "root_cause",

@@ -52,7 +52,7 @@ def decide_learn(ctx: Context, args: Learn) -> Decided:
         raise refuse("insight must not be empty: say in 1 to 300 characters what was learned")
     context = json_text("context", args.context) or ""
     space = state.robot_space(ctx.call.tenant, args.collection)
-    check_session(ctx, args.session_id, space, args.collection)
+    session = check_session(ctx, args.session_id, space, args.collection)
     twin = find_twin(ctx, space, content)
     if twin is not None:
         return Decided(space, [twin], {"status": "duplicate", **_as_reply(twin)})
@@ -67,7 +67,7 @@ def decide_learn(ctx: Context, args: Learn) -> Decided:
         tags=list(inferred.tags),
         confidence=confidence(content, context),
         scope_files=scope_files(content, context),
-        session_id=args.session_id,
+        session_id=session,
         embedding=ctx.embeddings.get(content),
     )
     reply: dict[str, Any] = {
@@ -121,7 +121,7 @@ def decide_save_perception(ctx: Context, args: SavePerception) -> Decided:
         )
     space = state.robot_space(ctx.call.tenant, args.collection)
     data, metadata = json_text("data", args.data), json_text("metadata", args.metadata)
-    check_session(ctx, args.session_id, space, args.collection)
+    session = check_session(ctx, args.session_id, space, args.collection)
     number = ctx.state.peek_id(state.COUNTER)
     embedding = ctx.embeddings.get(description)
     fact = MemoryLearned(
@@ -135,7 +135,7 @@ def decide_save_perception(ctx: Context, args: SavePerception) -> Decided:
         perception_type=args.perception_type,
         data=data,
         metadata=metadata,
-        session_id=args.session_id,
+        session_id=session,
         embedding=embedding,
     )
     return Decided(
@@ -246,10 +246,11 @@ def active_memory(ctx: Context, number: int) -> state.Memory:
     return memory
 
 
-def check_session(ctx: Context, session_id: str | None, space: str, collection: str) -> None:
-    """A memory can only be linked to a running session of its own collection."""
-    if session_id is None:
-        return
+def check_session(ctx: Context, session_id: str | None, space: str, collection: str) -> str | None:
+    """A memory can only be linked to a running session of its own collection. An empty id is
+    none, as some clients send it."""
+    if not session_id:
+        return None
     found = state.session(ctx.state, session_id)
     if found is None or not found.space.startswith(f"{ctx.call.tenant}/robot/"):
         raise refuse(
@@ -261,6 +262,7 @@ def check_session(ctx: Context, session_id: str | None, space: str, collection: 
         raise refuse(f"Session {session_id} belongs to collection {other!r}, not {collection!r}")
     if found.ended:
         raise refuse(f"Session {session_id} has ended; start_session makes a new one")
+    return session_id
 
 
 def json_text(name: str, value: JsonObject | None) -> str | None:

@@ -116,7 +116,6 @@ def test_only_what_is_still_there_counts(graph: Graph) -> None:
     assert graph.access(4) == (1, 1, NOW_US)
 
 
-@pytest.mark.parametrize("tool", ["search_nodes", "open_nodes", "read_graph"])
-def test_a_read_nobody_answered_is_refused(graph: Graph, tool: str) -> None:
-    arguments = {"search_nodes": {"query": "x"}, "open_nodes": {"names": ["A"]}}.get(tool, {})
-    graph.when_unanswered(ask(tool, **arguments)).then_refused("A read is answered by a gateway; …")
+@pytest.mark.parametrize("asked", [search("x"), open_nodes("A"), read()], ids=lambda one: one.tool)
+def test_a_read_nobody_answered_is_refused(graph: Graph, asked: Ask) -> None:
+    graph.when_unanswered(asked).then_refused("A read is answered by a gateway; …")

@@ -9,7 +9,7 @@ from events.codec import encode_call
 from events.envelope import Answered, Call, Truncated, sha256
 from events.ids import partition_of_id
 from projections.state.store import KEYS_KEPT_US, OWN_KEYS_KEPT
-from services.decider.catalogue import TOOLS
+from services.decider.catalogue import FAMILIES, TOOLS
 from services.decider.decide import Inputs, decide
 from services.decider.rules import Rules
 from tests.spec.given import (
@@ -264,7 +264,7 @@ def test_deciding_changes_nothing_and_gives_the_same_every_time(robot: Robot) ->
 
 
 def test_seven_tools_and_one_of_the_services_own() -> None:
-    assert {name for name, tool in TOOLS.items() if not tool.internal} == {
+    assert {tool.name for tool in FAMILIES["robot"] if not tool.internal} == {
         "learn",
         "recall",
         "save_perception",

@@ -353,3 +353,16 @@ def test_what_was_compared_before_and_is_gone_now_is_not_compared_again(robot: R
     robot.when(update(7, "A thing that turned", vector=unit(0, 0, 0, 1)))
     robot.when(learn("Yet another", vector=unit(0, 0, 1))).then_created(8)
     robot.when(learn("Turned likewise", vector=unit(0, 0, 0, 1))).then_duplicate(7, "cosine", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Found that red cups require more force", "Found that blue cups require more force"),
+        ("发现红色杯子需要更大的力", "发现蓝色杯子需要更大的力"),
+        ("Plug the charger into port A of the dock", "Plug the charger into port B of the dock"),
+        ("The floor is waxed on Monday before work", "The floor is waxed on Friday before work"),
+    ],
+)
+def test_one_of_a_kind_is_not_another(robot: Robot, one: str, other: str) -> None:
+    robot.given(learned(1, one)).when(learn(other)).then_created(2)

@@ -161,7 +161,12 @@ def test_a_memory_is_linked_to_its_session(robot: Robot) -> None:
     assert robot.memory(1).session == S1
 
 
-@pytest.mark.parametrize("session", [S1, "not-a-session", ""])
+def test_an_empty_session_is_none(robot: Robot) -> None:
+    robot.when(learn("Approach from the left", session_id="")).then_created(1)
+    assert robot.memory(1).session is None
+
+
+@pytest.mark.parametrize("session", [S1, "not-a-session"])
 def test_an_unknown_session_is_refused(robot: Robot, session: str) -> None:
     robot.when(learn("Approach from the left", session_id=session)).then_refused(
         f"Session {session!r} does not exist in collection 'default'; start_session makes one"
