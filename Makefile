@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 MODEL := $(VENV)/.model
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check test-faults bench lock clean
+.PHONY: help setup serve kafka test check test-faults bench lock clean
 
 help: ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ $(MODEL): $(STAMP)
 
 serve: setup ## MCP over HTTP on http://127.0.0.1:3000/mcp
 	$(BIN)/mnemolog serve
+
+kafka: $(STAMP) ## a real Kafka broker on 127.0.0.1:9092, in the foreground (needs Java 17 and Maven)
+	$(BIN)/python -m infra.kafka.broker
 
 check: $(STAMP) ## lint, format and types
 	$(BIN)/ruff check .

@@ -1,0 +1,315 @@
+"""A real Kafka broker on this machine's loopback, without a container.
+
+Its jars come once through Maven into the user's cache. `Broker` is what the tests start and stop;
+`python -m infra.kafka.broker` runs one in the foreground. One node, broker and controller in one
+(KRaft), a heap of at most 512 MB. For development and tests: one copy of everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Final
+
+import click
+import platformdirs
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+VERSION: Final = "4.1.1"
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 60
+STOP_TIMEOUT_S: Final = 20
+FETCH_TIMEOUT_S: Final = 600
+_HERE: Final = Path(__file__).parent
+_CHECKOUT: Final = _HERE.parents[1]
+_QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+
+class BrokerError(Exception):
+    """The broker cannot be had; the sentence says what to do."""
+
+
+def jars() -> Path:
+    """The folder with Kafka's jars; fetched when it is not there yet. Two at once are safe."""
+    place = platformdirs.user_cache_path("mnemolog", appauthor=False) / "kafka" / VERSION
+    if place.is_dir():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fetched = Path(tempfile.mkdtemp(prefix=f"{VERSION}-", dir=place.parent))
+    try:
+        _maven(fetched)
+        try:
+            fetched.rename(place)
+        except OSError:
+            # Somebody else was first: a folder that is there is whole.
+            if not place.is_dir():
+                raise
+    finally:
+        shutil.rmtree(fetched, ignore_errors=True)
+    return place
+
+
+def _maven(target: Path) -> None:
+    command = [
+        _program("mvn", "Maven (the package 'maven')"),
+        "--batch-mode",
+        "--quiet",
+        f"--file={_HERE / 'pom.xml'}",
+        f"-Dkafka.version={VERSION}",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={target}",
+        "dependency:copy-dependencies",
+    ]
+    _run(command, FETCH_TIMEOUT_S, f"Maven could not fetch Kafka {VERSION}")
+
+
+def _run(command: list[str], timeout_s: float, failure: str) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BrokerError(f"{failure} within {timeout_s:g} s") from error
+    if done.returncode != 0:
+        raise BrokerError(f"{failure}:\n{done.stdout[-2000:]}")
+
+
+def _program(name: str, install: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise BrokerError(
+            f"Kafka needs the program '{name}', which is not there: install {install}"
+        )
+    return found
+
+
+def _java() -> str:
+    return _program("java", "a Java runtime, 17 or newer (the package 'openjdk-17-jre-headless')")
+
+
+class Broker:
+    """A broker on `port` with its data in `data`; a free port and a temporary folder by default.
+
+    `start` returns when it answers. It may be stopped and started again: same address, same data.
+    A temporary folder is removed by `close`, or at the end of the `with` block.
+    """
+
+    def __init__(self, data: Path | None = None, port: int | None = None) -> None:
+        self._temporary = data is None
+        self.data = data or Path(tempfile.mkdtemp(prefix="mnemolog-kafka-"))
+        self.port, self._controller_port = _ports(port)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def __enter__(self) -> Broker:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        if self.process is not None:
+            raise BrokerError("The broker was started already")
+        java, classes = _java(), f"{jars()}/*"
+        for port in (self.port, self._controller_port):
+            if _taken(port):
+                raise BrokerError(f"Port {port} of {HOST} is taken: another Kafka may be running")
+        self.data.mkdir(parents=True, exist_ok=True)
+        settings = self.data / "server.properties"
+        settings.write_text(_settings(self.data, self.port, self._controller_port))
+        if not (self.data / "log" / "meta.properties").exists():
+            _format(java, classes, settings)
+        with self._output.open("wb") as output:
+            # A session of its own: Ctrl-C reaches it through `stop` alone, once.
+            self.process = subprocess.Popen(
+                [
+                    java,
+                    "-Xms128m",
+                    "-Xmx512m",
+                    "-XX:+UseSerialGC",
+                    # One that lives for seconds is up sooner when little is compiled.
+                    *(["-XX:TieredStopAtLevel=1"] if self._temporary else []),
+                    _QUIET,
+                    "-cp",
+                    classes,
+                    "kafka.Kafka",
+                    str(settings),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it cleanly; what does not end in time is killed."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        self.stop()
+        if self._temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    @property
+    def _output(self) -> Path:
+        return self.data / "broker.log"
+
+    def _wait(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                said = self._output.read_text(errors="replace")[-2000:]
+                raise BrokerError(f"Kafka ended while it was starting:\n{said}")
+            if _taken(self.port) and asyncio.run(_answers(self.bootstrap)):
+                return
+            time.sleep(0.1)
+        raise BrokerError(f"Kafka did not answer within {START_TIMEOUT_S} s; see {self._output}")
+
+
+def _settings(data: Path, port: int, controller_port: int) -> str:
+    given = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(data / "log"),
+        "auto.create.topics.enable": "false",
+        "num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        # After a kill, the next start waits until the one before counts as gone.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "1000",
+    }
+    return "".join(f"{name}={value}\n" for name, value in given.items())
+
+
+def _format(java: str, classes: str, settings: Path) -> None:
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    tool = [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", _QUIET, "-cp", classes]
+    arguments = ["format", f"--cluster-id={cluster}", f"--config={settings}"]
+    command = [*tool, "kafka.tools.StorageTool", *arguments]
+    _run(command, START_TIMEOUT_S, "Kafka's data folder could not be made")
+
+
+async def _answers(bootstrap: str) -> bool:
+    """Whether clients can be served: the broker counts itself as part of its cluster."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=2000)
+    try:
+        await admin.start()
+        return bool((await admin.describe_cluster())["brokers"])
+    except (KafkaError, OSError, TimeoutError):
+        return False
+    finally:
+        await admin.close()
+
+
+def _ports(port: int | None) -> tuple[int, int]:
+    """The port asked for, or a free one, and a free one for the controller."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind((HOST, 0))
+        second.bind((HOST, 0))
+        return port or first.getsockname()[1], second.getsockname()[1]
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+@click.command()
+@click.option("--port", default=9092, show_default=True, type=click.IntRange(1, 65535))
+@click.option(
+    "--data",
+    default=_CHECKOUT / ".cache" / "kafka",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where its data is kept between starts; .cache/kafka of the checkout by default.",
+)
+def main(port: int, data: Path) -> None:
+    """A real Kafka broker on 127.0.0.1, in the foreground, until Ctrl-C."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    broker = Broker(data.absolute(), port)
+    try:
+        click.echo(f"Starting Kafka {VERSION}; the first time, its jars are fetched")
+        broker.start()
+        assert broker.process is not None
+        click.echo(f"Kafka answers on {broker.bootstrap}; data in {data}; Ctrl-C ends it")
+        code = broker.process.wait()
+        raise click.ClickException(f"Kafka ended by itself with code {code}; see {data}/broker.log")
+    except BrokerError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo(f"{os.linesep}Stopping Kafka")
+    finally:
+        # A second Ctrl-C must not cut the clean end short: it is limited in time anyway.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        broker.close()
+
+
+if __name__ == "__main__":
+    main()
