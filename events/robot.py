@@ -11,6 +11,8 @@ from events.codec import Fact, register
 
 MAX_INSIGHT = 300
 MAX_FILTER_CONDITIONS = 10
+PROTECTED = frozenset({"constraint", "postmortem", "gotcha"})
+"""Categories that neither fade nor get merged."""
 
 JsonObject = str | dict[str, Any]
 PerceptionType = Literal["visual", "tactile", "auditory", "proprioceptive", "procedural"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import platformdirs
 
-DEFAULT_MODEL = "bge-small-en-v1.5"
+from infra.embedder.catalogue import DEFAULT_MODEL
 
 
 class SettingsError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from projections.language.summary import human_summary
 from projections.ports import TextIndex, Vector, VectorIndex
 from projections.state import robot as state
 from projections.state.store import View
+from projections.times import iso
 
 MAX_FETCH = 10_000
 """How deep a leg is searched at most when filters leave too few rows."""
@@ -198,8 +198,3 @@ def _show(row: _Row, score: float) -> dict[str, Any]:
     if row.distance is not None:
         shown["_distance"] = round(row.distance, 6)
     return shown
-
-
-def iso(at_us: int) -> str:
-    """UTC, to the second, as the API shows times."""
-    return datetime.fromtimestamp(at_us // 1_000_000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,9 +17,7 @@ from events.codec import (
     tag_of,
 )
 from events.envelope import Call, Decision, sha256
-from services.node.follow import BATCH, ReadableLog
-
-OnProgress = Callable[[int, int], None]
+from services.node.follow import BATCH, OnProgress, ReadableLog
 
 
 class PartitionReport(msgspec.Struct):

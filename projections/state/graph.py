@@ -22,7 +22,7 @@ from events.graph import (
     RelationEnded,
 )
 from projections.language.characters import fold, strip_accents
-from projections.state.store import Moment, View, Writable, evolves
+from projections.state.store import Moment, View, Writable, evolves, marks
 
 ENTITIES = "entity"
 RELATIONS = "relation"
@@ -77,7 +77,7 @@ def entity_named(view: View, space: int | None, name: str) -> Entity | None:
 
 
 def entities(view: View, ids: Collection[int]) -> list[Entity]:
-    sql = f"SELECT id, name, type, version FROM entity WHERE id IN ({_marks(ids)}) ORDER BY id"
+    sql = f"SELECT id, name, type, version FROM entity WHERE id IN ({marks(ids)}) ORDER BY id"
     return [Entity(*row) for row in view.all(sql, *ids)]
 
 
@@ -90,7 +90,7 @@ def observations(view: View, entity: int) -> list[str]:
 def observations_of(view: View, ids: Collection[int]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {number: [] for number in ids}
     sql = (
-        f"SELECT entity, content FROM observation WHERE entity IN ({_marks(ids)})"
+        f"SELECT entity, content FROM observation WHERE entity IN ({marks(ids)})"
         " ORDER BY entity, place"
     )
     for number, content in view.all(sql, *ids):
@@ -133,12 +133,12 @@ def active_relation(view: View, source: int, target: int, kind: str) -> Relation
 
 def relations_of(view: View, ids: Collection[int], *, ended: bool = False) -> list[Relation]:
     """Those that touch one of `ids` at either end, oldest first."""
-    marks = _marks(ids)
+    either = marks(ids)
     active = "" if ended else " AND ended_at_us IS NULL"
     found = {
         row[0]: Relation(*row)
         for end in ("source", "target")
-        for row in view.all(f"{_RELATION} WHERE {end} IN ({marks}){active}", *ids)
+        for row in view.all(f"{_RELATION} WHERE {end} IN ({either}){active}", *ids)
     }
     return [found[number] for number in sorted(found)]
 
@@ -177,10 +177,6 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
         limit,
     )
     return [row[0] for row in rows]
-
-
-def _marks(values: Collection[Any]) -> str:
-    return ",".join("?" * len(values))
 
 
 # --- facts -------------------------------------------------------------------------------------

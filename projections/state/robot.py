@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import ceil, log
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from events.envelope import Decision, Embedding
 from events.robot import (
+    PROTECTED,
     DuplicateFound,
     Embedded,
     MemoriesConsolidated,
@@ -27,10 +28,7 @@ from events.robot import (
 )
 from projections.language import content_hash, guard, opposed, swapped, token_set, tokens
 from projections.ports import Vector
-from projections.state.store import Moment, View, Writable, evolves
-
-PROTECTED = ("constraint", "postmortem", "gotcha")
-"""Categories that neither fade nor get merged."""
+from projections.state.store import Moment, View, Writable, evolves, marks
 
 _DAY_US = 86_400_000_000.0
 _RECORDING = "~"
@@ -106,7 +104,7 @@ def memory(view: View, number: int) -> Memory | None:
 
 def memories(view: View, numbers: Sequence[int]) -> list[Memory]:
     """Those of `numbers` that exist, in no particular order, whatever their status."""
-    sql = f"{_MEMORY} WHERE memory.id IN ({_marks(numbers)})"
+    sql = f"{_MEMORY} WHERE memory.id IN ({marks(numbers)})"
     return [_memory(row) for row in view.all(sql, *numbers)]
 
 
@@ -166,8 +164,8 @@ def alike_by_words(
     same_guard, key = ("guard = ?", guard_key(text)) if guarded else ("guard <> ?", _RECORDING)
     rows = view.all(
         f"SELECT memory, words, count(*) FROM posting"
-        f" WHERE space = ? AND token IN ({_marks(mine)}) AND {same_guard} AND memory IN ("
-        f"  SELECT memory FROM posting WHERE space = ? AND token IN ({_marks(prefix)})"
+        f" WHERE space = ? AND token IN ({marks(mine)}) AND {same_guard} AND memory IN ("
+        f"  SELECT memory FROM posting WHERE space = ? AND token IN ({marks(prefix)})"
         f"  AND {same_guard} AND words BETWEEN ? AND ? AND memory <> ?)"
         " GROUP BY memory",
         space,
@@ -285,8 +283,7 @@ def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int
     wanted = list(tokens)
     return dict(
         view.all(
-            "SELECT token, memories FROM frequency"
-            f" WHERE space = ? AND token IN ({_marks(wanted)})",
+            f"SELECT token, memories FROM frequency WHERE space = ? AND token IN ({marks(wanted)})",
             space,
             *wanted,
         )
@@ -299,14 +296,10 @@ def _turned_round(view: View, text: str, number: int) -> bool:
     return opposed(token_set(text), token_set(other)) or swapped(tokens(text), tokens(other))
 
 
-def _marks(values: Collection[Any]) -> str:
-    return ",".join("?" * len(values))
-
-
 _LAST_USE = "max(coalesce(accessed_at_us, created_at_us), coalesce(decayed_at_us, 0))"
 _FADING = (
     "space = ? AND status = 'active' AND confidence > ?"
-    f" AND category NOT IN ({','.join(repr(one) for one in PROTECTED)})"
+    f" AND category NOT IN ({','.join(repr(one) for one in sorted(PROTECTED))})"
     f" AND (? - {_LAST_USE}) / {_DAY_US} > ?"
 )
 

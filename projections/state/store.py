@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,6 +67,11 @@ class View:
     def space_id(self, name: str) -> int | None:
         row = self.one("SELECT id FROM space WHERE name = ?", name)
         return None if row is None else int(row[0])
+
+
+def marks(values: Collection[Any]) -> str:
+    """As many question marks as there are values, for `IN (…)`."""
+    return ",".join("?" * len(values))
 
 
 class Outcome(msgspec.Struct, frozen=True):

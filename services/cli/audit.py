@@ -13,10 +13,10 @@ from events.ids import partition_of_id, partition_of_space
 from events.log import LogError
 from infra.log.sqlite import SqliteLog
 from infra.settings import Settings
-from projections.recall import iso
 from projections.state import robot as state
 from projections.state.graph import graph_space, named
 from projections.state.store import View
+from projections.times import iso
 from services import audit as audits
 from services.cli.common import data_option
 from services.cli.common import settings as settings_of

@@ -87,10 +87,9 @@ class EmbeddedNode:
         self._upkeep.start()
 
     async def call(self, request: Request) -> Answer:
-        tool = TOOLS.get(request.tool)
-        if tool is not None and tool.internal:
+        asked = TOOLS.get(request.tool)
+        if asked is not None and asked.internal:
             request = msgspec.structs.replace(request, tool=f"?{request.tool}")
-            tool = None
         call = Call(
             id=request.call_id,
             tool=request.tool,
@@ -139,15 +138,13 @@ class EmbeddedNode:
         inputs = None
         if tool is not None and args is not None:
             texts = tool.texts(args)
-            inputs = self._embedding.submit(self._embed, texts) if texts else self._no_vectors()
+            inputs = self._embedding.submit(self._embed, texts) if texts else _done(self._embed([]))
         return self.workers[partition].submit(call, inputs)
 
     def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]:
         """As `submit`, but the texts are embedded before the call takes its place in the queue:
         for work of the service's own, which nobody else should wait for."""
-        done: Future[Inputs] = Future()
-        done.set_result(self._embed(texts))
-        return self.workers[partition].submit(call, done)
+        return self.workers[partition].submit(call, _done(self._embed(texts)))
 
     async def health(self) -> dict[str, Any]:
         stopped = [worker.failed for worker in self.workers if worker.failed]
@@ -280,11 +277,6 @@ class EmbeddedNode:
         )
         return Inputs(_named(self.model), vectors)
 
-    def _no_vectors(self) -> Future[Inputs]:
-        done: Future[Inputs] = Future()
-        done.set_result(Inputs(_named(self.model)) if self.model else Inputs())
-        return done
-
     def _keep_up(self) -> None:
         before = committed = self._shown
         committed_s = time.monotonic()
@@ -313,6 +305,12 @@ def model_of(settings: Settings) -> Model | None:
             "and `none` turns vectors off"
         )
     return model
+
+
+def _done(inputs: Inputs) -> Future[Inputs]:
+    done: Future[Inputs] = Future()
+    done.set_result(inputs)
+    return done
 
 
 def _named(model: Model) -> tools.Model:

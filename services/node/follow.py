@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from events.chain import Head, extend, void_reason
-from events.codec import decode_decision, decode_facts
+from events.codec import Fact, decode_decision, decode_facts
 from events.envelope import Decision
 from events.log import Ends, Stored
 from projections.ports import TextIndex, VectorIndex
@@ -20,6 +20,10 @@ BATCH = 500
 
 Progress = Callable[[int], None]
 """Called with the number of decisions that were gone through since the last call."""
+
+
+OnProgress = Callable[[int, int], None]
+"""Called with how much is done, and how much there is in all."""
 
 
 class ReadableLog(Protocol):
@@ -48,6 +52,9 @@ class Counted(msgspec.Struct, frozen=True):
 
     offset: int
     decision: Decision
+
+    def facts(self) -> list[Fact]:
+        return decode_facts(self.decision.facts)
 
 
 def follow_state(
@@ -98,20 +105,20 @@ def counted_after(
             progress(len(batch))
 
 
-def feed_text(index: TextIndex, partition: int, counted: Counted) -> None:
-    changes = text_changes(counted.decision, decode_facts(counted.decision.facts))
-    index.apply(partition, counted.offset, changes)
+def feed_text(index: TextIndex, partition: int, counted: Counted, facts: list[Fact]) -> None:
+    index.apply(partition, counted.offset, text_changes(counted.decision, facts))
 
 
-def feed_vectors(index: VectorIndex, model: str, partition: int, counted: Counted) -> None:
-    changes = vector_changes(counted.decision, decode_facts(counted.decision.facts), model)
-    index.apply(partition, counted.offset, changes)
+def feed_vectors(
+    index: VectorIndex, model: str, partition: int, counted: Counted, facts: list[Fact]
+) -> None:
+    index.apply(partition, counted.offset, vector_changes(counted.decision, facts, model))
 
 
 def follow_text(log: ReadableLog, index: TextIndex, progress: Progress | None = None) -> None:
     for partition in range(log.partitions):
         for counted in counted_after(log, partition, index.checkpoint(partition), progress):
-            feed_text(index, partition, counted)
+            feed_text(index, partition, counted, counted.facts())
 
 
 def follow_vectors(
@@ -119,4 +126,4 @@ def follow_vectors(
 ) -> None:
     for partition in range(log.partitions):
         for counted in counted_after(log, partition, index.checkpoint(partition), progress):
-            feed_vectors(index, model, partition, counted)
+            feed_vectors(index, model, partition, counted, counted.facts())

@@ -53,9 +53,10 @@ class Projections:
 
     def show(self, partition: int, counted: Counted) -> None:
         """Bring one decision, carried out on the state already, into the indexes."""
-        feed_text(self.text, partition, counted)
+        facts = counted.facts()
+        feed_text(self.text, partition, counted, facts)
         if self.vectors is not None and self.model is not None:
-            feed_vectors(self.vectors, self.model.name, partition, counted)
+            feed_vectors(self.vectors, self.model.name, partition, counted, facts)
 
     def commit(self) -> None:
         self.text.commit()

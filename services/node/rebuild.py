@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +15,11 @@ import msgspec
 from infra.embedder.catalogue import Model
 from infra.log.sqlite import SqliteLog
 from infra.settings import Settings
-from services.node.follow import ReadableLog
+from services.node.follow import OnProgress, ReadableLog
 from services.node.projections import Projections
 
 if TYPE_CHECKING:
     from services.node.embedded import EmbeddedNode
-
-OnProgress = Callable[[int, int], None]
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -129,8 +128,6 @@ def _compare(log: ReadableLog, live: Projections | None, fresh: Projections) -> 
 
 def state_hash(digest: dict[str, str]) -> str:
     """One hash for all of the state, in canonical order."""
-    import hashlib
-
     parts = sorted((name, value) for name, value in digest.items() if name.startswith("state/"))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 

@@ -14,9 +14,9 @@ from events.graph import (
     ReadGraph,
     SearchNodes,
 )
-from projections.recall import iso
 from projections.state import graph as state
 from projections.state.store import View
+from projections.times import iso
 from services.decider.graph.entities import shown
 from services.decider.tool import Context, Decided, Read, Reader, refuse
 

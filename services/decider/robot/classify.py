@@ -8,9 +8,6 @@ import msgspec
 
 from projections.language.characters import clean
 
-PROTECTED = frozenset({"constraint", "postmortem", "gotcha"})
-"""Categories that neither decay nor are consolidated."""
-
 FALLBACK = "code"
 
 MAX_CHARACTERS = 2_000

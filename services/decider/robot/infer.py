@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-MAX_INSIGHT = 300
+from events.robot import MAX_INSIGHT
+
 MAX_SCOPE_FILES = 20
 MAX_PATH = 255
 

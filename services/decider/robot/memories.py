@@ -10,7 +10,6 @@ import msgspec
 from events.arguments import json_object
 from events.envelope import Call
 from events.robot import (
-    MAX_INSIGHT,
     DuplicateFound,
     Forget,
     JsonObject,
@@ -35,7 +34,7 @@ MIN_DESCRIPTION = 5
 
 
 def learn_texts(args: Learn) -> list[str]:
-    return [trim(args.insight, MAX_INSIGHT)[0]]
+    return [trim(args.insight)[0]]
 
 
 def perception_texts(args: SavePerception) -> list[str]:
@@ -43,11 +42,11 @@ def perception_texts(args: SavePerception) -> list[str]:
 
 
 def update_texts(args: Update) -> list[str]:
-    return [trim(args.new_content, MAX_INSIGHT)[0]]
+    return [trim(args.new_content)[0]]
 
 
 def decide_learn(ctx: Context, args: Learn) -> Decided:
-    content, trimmed = trim(args.insight, MAX_INSIGHT)
+    content, trimmed = trim(args.insight)
     if not content:
         raise refuse("insight must not be empty: say in 1 to 300 characters what was learned")
     context = json_text("context", args.context) or ""
@@ -168,7 +167,7 @@ def decide_forget(ctx: Context, args: Forget) -> Decided:
 
 
 def decide_update(ctx: Context, args: Update) -> Decided:
-    content, trimmed = trim(args.new_content, MAX_INSIGHT)
+    content, trimmed = trim(args.new_content)
     if not content:
         raise refuse("new_content must not be empty: say in 1 to 300 characters what is right")
     context = json_text("context", args.context)

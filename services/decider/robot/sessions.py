@@ -11,6 +11,7 @@ import numpy as np
 from events.codec import Fact
 from events.ids import session_id
 from events.robot import (
+    PROTECTED,
     EndSession,
     MemoriesConsolidated,
     MemoriesDecayed,
@@ -172,6 +173,6 @@ def related(ctx: Context, place: int, memories: list[state.Memory]) -> list[dict
 def _can_merge(memory: state.Memory, rules: Rules) -> bool:
     return (
         memory.kind == "fact"
-        and memory.category not in state.PROTECTED
+        and memory.category not in PROTECTED
         and memory.confidence < rules.consolidate_below_confidence
     )

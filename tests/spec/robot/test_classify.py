@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.decider.robot.classify import PROTECTED, Classification, classify
+from events.robot import PROTECTED
+from services.decider.robot.classify import Classification, classify
 
 DOCUMENTED = [
     ("constraint", "Must never exceed 15N grip force"),

@@ -1,0 +1,10 @@
+"""Times as the tools and the command line show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def iso(at_us: int) -> str:
+    """Microseconds since 1970 as UTC, to the second."""
+    return datetime.fromtimestamp(at_us // 1_000_000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
