@@ -1,7 +1,7 @@
 """The tables of one partition's state. Everything in them follows from the log."""
 
-FORMAT = 2
-"""1 had no knowledge graph."""
+FORMAT = 3
+"""A state of an earlier format is made anew from the log."""
 
 SCHEMA = """
 CREATE TABLE chain (
@@ -9,6 +9,7 @@ CREATE TABLE chain (
   next_offset INTEGER NOT NULL, hash BLOB NOT NULL,
   next_call INTEGER NOT NULL, at_us INTEGER NOT NULL
 );
+CREATE TABLE void (offset INTEGER PRIMARY KEY);
 CREATE TABLE counter (name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE space (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,

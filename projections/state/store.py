@@ -181,6 +181,7 @@ class PartitionState:
             decision = decode_decision(data)
         self.next_offset = offset + 1
         if void_reason(self.head, decision) is not None:
+            self.view.run("INSERT INTO void VALUES (?)", offset)
             return False
         moment = Moment(decision.at_us, decision.tenant, decision.space, decision.call_offset)
         for fact in decode_facts(decision.facts):
@@ -254,20 +255,25 @@ class PartitionState:
         connection.create_function("decayed", 3, _decayed, deterministic=True)
         return connection
 
+    def _begin_anew(self) -> int:
+        """Everything in the state follows from the log: what an earlier version made is dropped."""
+        assert self._path is not None
+        self.view.connection.close()
+        for ending in ("-wal", "-shm", ""):
+            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        self.view = Writable(self._connect(), self.partition, self.partitions)
+        return 0
+
     def _prepare(self) -> None:
         try:
             version = self.view.one("PRAGMA user_version")[0]
+            if 0 < version < FORMAT:
+                version = self._begin_anew()
             if version == 0:
                 self.view.connection.executescript(
                     f"BEGIN; {SCHEMA} {graph_schema.SCHEMA}"
                     "INSERT INTO chain VALUES (1, 0, zeroblob(32), 0, 0);"
                     f"PRAGMA user_version = {FORMAT}; COMMIT;"
-                )
-                version = FORMAT
-            elif version == 1:
-                # Nothing on its log belongs into the tables that it lacks.
-                self.view.connection.executescript(
-                    f"BEGIN; {graph_schema.SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
                 )
                 version = FORMAT
         except sqlite3.DatabaseError as error:

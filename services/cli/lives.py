@@ -20,7 +20,7 @@ class Subject(msgspec.Struct, frozen=True):
         return f"{self.kind.capitalize()} {self.name or self.number}"
 
 
-class SubjectType(click.ParamType[Subject]):
+class SubjectType(click.ParamType):
     """`42` or `memory:42`, `entity:NAME`, `relation:7`."""
 
     name = "thing"

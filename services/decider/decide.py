@@ -16,6 +16,9 @@ from services.decider.catalogue import read_call
 from services.decider.rules import Rules
 from services.decider.tool import Context, Model
 
+MAX_DECISION_BYTES = 7 * 1024 * 1024
+"""Every log takes a record of this size; Kafka's topics are made for 8 MiB."""
+
 
 class Inputs(msgspec.Struct, frozen=True):
     """What a decision needs and the call does not hold: the vectors of its texts, and whose they
@@ -75,6 +78,21 @@ def decide(
         key=_key(call),
         own_key=call.idempotency_key is None,
         fingerprint=call.fingerprint,
+    )
+
+
+def too_large(decision: Decision, size: int) -> Decision:
+    """In place of a decision that no log would take: a refusal, which changes nothing."""
+    blank = replace(
+        decision, facts=[], inputs=[], key=None, own_key=False, fingerprint=b"", reply=b""
+    )
+    return _refused(
+        blank,
+        Refused(
+            f"What follows from this call takes {size:,} bytes on the log, and at most "
+            f"{MAX_DECISION_BYTES:,} are allowed; ask for less at once, or split what has grown "
+            "too large"
+        ),
     )
 
 

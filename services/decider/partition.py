@@ -5,7 +5,7 @@ from __future__ import annotations
 from events.codec import encode_decision
 from events.envelope import Decision
 from projections.state.store import PartitionState
-from services.decider.decide import Inputs, decide
+from services.decider.decide import MAX_DECISION_BYTES, Inputs, decide, too_large
 from services.decider.rules import Rules
 
 
@@ -28,6 +28,9 @@ class PartitionDecider:
         head = self.state.head
         decision = decide(self.state.view, head, head.next_call, data, inputs, self.rules)
         encoded = encode_decision(decision)
+        if len(encoded) > MAX_DECISION_BYTES:
+            decision = too_large(decision, len(encoded))
+            encoded = encode_decision(decision)
         counted = self.state.apply(self.state.next_offset, encoded, decision)
         assert counted, "a decision made on the head extends it"
         return decision, encoded

@@ -335,3 +335,13 @@ def test_tenants_do_not_see_each_other(graph: Graph) -> None:
     graph.after(delete("A", "B", tenant="rival"))
     assert graph.names(read()) == ["A", "B"]
     assert graph.said("A") == ["ours"]
+
+
+def test_what_no_log_could_take_is_refused_and_changes_nothing(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.decider.partition.MAX_DECISION_BYTES", 5000)
+    graph.when(create(entity("A", None, "a" * 2000)))
+    refused = "What follows from this call takes …"
+    graph.when(add("A", "b" * 1500)).then_refused(refused)
+    assert graph.said("A") == ["a" * 2000]

@@ -1,4 +1,4 @@
-"""A state that an earlier version made goes on, or says what to do."""
+"""A state that an earlier version made is made anew; one of a later version says what to do."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from projections.state import graph_schema
 from projections.state.store import PartitionState, StateError
 
 
-def test_a_state_from_before_the_knowledge_graph_gets_its_tables(tmp_path: Path) -> None:
+def test_a_state_of_an_earlier_version_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "p0000.db"
     made = PartitionState(path, 0, 1)
     expected = made.digest()
+    made.begin()
+    made.view.ensure_space("default/old")
+    made.next_offset = 7
+    made.commit()
     made.close()
     with sqlite3.connect(path) as connection:
-        for table in (*graph_schema.CANONICAL, "node", "node_text"):
-            connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP TABLE entity")
         connection.execute("PRAGMA user_version = 1")
     again = PartitionState(path, 0, 1)
-    assert again.digest() == expected
+    assert (again.next_offset, again.digest()) == (0, expected)
     again.close()
 
 
