@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,9 @@ import msgspec
 import platformdirs
 
 from infra.embedder.catalogue import DEFAULT_MODEL
+
+_BROKER = re.compile(r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+ROLES = ("gateway", "decider", "projector")
 
 
 class SettingsError(Exception):
@@ -24,8 +28,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Data directory; empty: the user's data directory for mnemolog."""
     host: str = "127.0.0.1"
     port: int = 3000
+    log: str = "sqlite"
+    """`sqlite`: in the data directory; `kafka://HOST:PORT[,HOST:PORT…]`: on these brokers."""
     partitions: int | None = None
-    """Fixed when the log is made; None: as the log has it, 1 for a new one."""
+    """Fixed when the log is made; None: as the log has it, and for a new one 1 (Kafka: 16)."""
+    topics: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,200}$")] = "mnemolog"
+    """On Kafka: what the names of the log's topics and groups begin with."""
+    replication: Annotated[int, msgspec.Meta(ge=1, le=32767)] = 1
+    """On Kafka: on how many brokers a new log is kept."""
+    role: str = "all"
+    """On Kafka: what this process does, of gateway, decider and projector; `all`: everything."""
     model: str = DEFAULT_MODEL
     """A name from `mnemolog models list`, or `none` for search by words alone."""
     models: str = ""
@@ -38,6 +50,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     call_timeout_s: float = 30.0
     model_wait_s: float = 15.0
     """How long a call waits for a model that is still being loaded."""
+
+    @property
+    def brokers(self) -> str | None:
+        """Kafka's addresses; None: the log is embedded."""
+        if self.log == "sqlite":
+            return None
+        address = self.log.removeprefix("kafka://")
+        if address == self.log or not all(map(_BROKER.fullmatch, address.split(","))):
+            raise SettingsError(
+                f"log can be sqlite or kafka://HOST:PORT (several: HOST:PORT,HOST:PORT), "
+                f"not {self.log[:80]!r}"
+            )
+        return address
+
+    @property
+    def roles(self) -> frozenset[str]:
+        named = frozenset(name.strip() for name in self.role.split(",") if name.strip())
+        if named == {"all"}:
+            return frozenset(ROLES)
+        if not named or not named <= set(ROLES):
+            known = ", ".join(ROLES)
+            raise SettingsError(f"role can be all, or some of {known}; not {self.role[:80]!r}")
+        return named
 
     @property
     def families(self) -> frozenset[str]:

@@ -64,7 +64,7 @@ class KafkaLog:
     ) -> KafkaLog:
         """The log in `PREFIX.calls` and `PREFIX.decisions`; `bootstrap` is `HOST:PORT[,…]`.
 
-        New topics get `partitions` partitions (1 for None), each on `replication` brokers.
+        New topics get `partitions` partitions (16 for None), each on `replication` brokers.
         Topics that are there need that count (None takes theirs) and settings that keep history.
         """
         topics = await prepare(bootstrap, prefix, partitions, replication, timeout_s)
@@ -107,6 +107,23 @@ class KafkaLog:
         calls = self._place(self._topics.calls, partition)
         decisions = self._place(self._topics.decisions, partition)
         return Ends(*await self._readers.ends(calls, decisions))
+
+    async def all_ends(self) -> list[Ends]:
+        """`ends` of every partition, in one question."""
+        topics, every = self._topics, range(self.partitions)
+        found = await self._readers.ends(
+            *(TopicPartition(topics.calls, p) for p in every),
+            *(TopicPartition(topics.decisions, p) for p in every),
+        )
+        return [Ends(found[p], found[p + self.partitions]) for p in every]
+
+    @property
+    def calls_topic(self) -> str:
+        return self._topics.calls
+
+    @property
+    def decisions_topic(self) -> str:
+        return self._topics.decisions
 
     async def close(self) -> None:
         """Finish what is under way, within the log's time-out, then let go of Kafka."""

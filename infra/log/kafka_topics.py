@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from events.ids import MAX_PARTITIONS
 from events.log import LogError
 
+NEW_PARTITIONS: Final = 16
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """Of a record with its key, in topics that the service makes."""
 
@@ -48,7 +49,8 @@ async def prepare(
 ) -> Topics:
     """Find or make `PREFIX.calls` and `PREFIX.decisions`; what is wrong with them is a LogError.
 
-    The topics themselves record the partition count; `None` takes what is there (1 for new ones).
+    The topics themselves record the partition count; `None` takes what is there, and
+    `NEW_PARTITIONS` for new ones.
     """
     if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
         raise LogError(f"partitions must be from 1 to {MAX_PARTITIONS}, not {partitions}")
@@ -61,7 +63,7 @@ async def prepare(
             await admin.start()
             found = await _look(admin, names)
             if not found:
-                await _make(admin, names, partitions or 1, replication)
+                await _make(admin, names, partitions or NEW_PARTITIONS, replication)
             while len(found) < len(names):
                 await asyncio.sleep(_POLL_S)
                 found = await _look(admin, names)

@@ -11,6 +11,7 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -164,6 +165,21 @@ class PartitionState:
             self.view.run("ROLLBACK")
         self.view.nearest.clear()
         self._load_chain()
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What is done inside the open transaction is undone alone when it fails."""
+        before = self.next_offset, self.head
+        self.view.run("SAVEPOINT attempt")
+        try:
+            yield
+        except BaseException:
+            self.view.run("ROLLBACK TO attempt")
+            self.view.nearest.clear()
+            self.next_offset, self.head = before
+            raise
+        finally:
+            self.view.run("RELEASE attempt")
 
     def apply(self, offset: int, data: bytes, decision: Decision | None = None) -> bool:
         """Carry out the decision at `offset` inside the open transaction.

@@ -16,9 +16,9 @@ from services.api import Unavailable
 from services.cli.common import data_option
 from services.cli.common import settings as settings_of
 from services.cli.show import console, fail, print_json, progress_bar
-from services.node.embedded import model_of
 from services.node.guest import Guest, HolderLost
 from services.node.holder import DirectoryLock
+from services.node.node import model_of
 from services.node.rebuild import Report, rebuild_offline
 
 

@@ -11,6 +11,8 @@ from services.cli.common import data_option, settings
 @data_option
 @click.option("--host", metavar="NAME", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any.  [default: 3000]")
+@click.option("--log", metavar="LOG", help="sqlite, or kafka://HOST:PORT.  [default: sqlite]")
+@click.option("--role", metavar="LIST", help="On Kafka: gateway, decider and/or projector.")
 @click.option("--partitions", type=click.IntRange(1), help="Of a new log; fixed from then on.")
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
@@ -20,6 +22,8 @@ def serve(
     data: str | None,
     host: str | None,
     port: int | None,
+    log: str | None,
+    role: str | None,
     partitions: int | None,
     toolsets: str | None,
     model: str | None,
@@ -31,6 +35,7 @@ def serve(
       mnemolog serve
       mnemolog serve --data ./memory --port 3001
       mnemolog serve --model none
+      mnemolog serve --log kafka://127.0.0.1:9092
     """
     from services.gateway.http import run
 
@@ -40,6 +45,8 @@ def serve(
             data=data,
             host=host,
             port=port,
+            log=log,
+            role=role,
             partitions=partitions,
             toolsets=toolsets,
             model=model,

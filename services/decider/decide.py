@@ -39,7 +39,7 @@ def decide(
     try:
         call = decode_call(data)
     except (Undecodable, NewerVersion) as error:
-        call = Call(id=sha256(data).hex()[:32], tool="", arguments=b"", space="", received_at_us=0)
+        call = _unreadable(data)
         return _refused(_blank(call, head, offset, data), Refused(f"Unreadable call: {error}"))
     blank = _blank(call, head, offset, data)
     earlier = None if call.answered else state.outcome(call.tenant, _key(call))
@@ -81,6 +81,18 @@ def decide(
     )
 
 
+def failed(head: Head, offset: int, data: bytes, error: Exception) -> Decision:
+    """In place of a decision that this program failed to make: a refusal that says so."""
+    try:
+        call = decode_call(data)
+    except (Undecodable, NewerVersion):
+        call = _unreadable(data)
+    return _refused(
+        _blank(call, head, offset, data),
+        Refused(f"Internal error ({type(error).__name__}): the call was not carried out"),
+    )
+
+
 def too_large(decision: Decision, size: int) -> Decision:
     """In place of a decision that no log would take: a refusal, which changes nothing."""
     blank = replace(
@@ -94,6 +106,10 @@ def too_large(decision: Decision, size: int) -> Decision:
             "too large"
         ),
     )
+
+
+def _unreadable(data: bytes) -> Call:
+    return Call(id=sha256(data).hex()[:32], tool="", arguments=b"", space="", received_at_us=0)
 
 
 def _key(call: Call) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-import msgspec
-
 from events.chain import Head, extend, void_reason
-from events.codec import Fact, decode_decision, decode_facts
-from events.envelope import Decision
+from events.codec import Fact, decode_decision
 from events.log import Ends, Stored
 from projections.ports import TextIndex, VectorIndex
 from projections.state.store import PartitionState
 from projections.text.robot import text_changes
 from projections.vectors.robot import vector_changes
+from services.counted import Counted
 
 BATCH = 500
 
@@ -45,16 +43,6 @@ class BatchLog(ReadableLog, Protocol):
         calls: Sequence[tuple[str, bytes]],
         decisions: Sequence[tuple[str, bytes]],
     ) -> tuple[int, int]: ...
-
-
-class Counted(msgspec.Struct, frozen=True):
-    """A decision that counts."""
-
-    offset: int
-    decision: Decision
-
-    def facts(self) -> list[Fact]:
-        return decode_facts(self.decision.facts)
 
 
 def follow_state(

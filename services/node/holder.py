@@ -14,7 +14,7 @@ import structlog
 
 from infra.settings import Settings
 from services.api import Answer, Request, Unavailable
-from services.node.embedded import EmbeddedNode
+from services.node.node import Node
 from services.node.rebuild import rebuild_live
 from services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
 
@@ -58,10 +58,20 @@ class DirectoryLock:
             self._file = None
 
 
+async def _open(settings: Settings) -> Node:
+    if settings.brokers is None:
+        from services.node.embedded import EmbeddedNode
+
+        return await asyncio.to_thread(EmbeddedNode, settings)
+    from services.node.kafka import KafkaNode
+
+    return await KafkaNode.open(settings)
+
+
 class Holder:
     """The store, opened in this process, and the socket for the others. Needs the lock."""
 
-    def __init__(self, settings: Settings, node: EmbeddedNode) -> None:
+    def __init__(self, settings: Settings, node: Node) -> None:
         self.node = node
         self._path = socket_path(settings.data_dir)
         self._server: asyncio.Server | None = None
@@ -69,7 +79,7 @@ class Holder:
 
     @classmethod
     async def open(cls, settings: Settings) -> Holder:
-        holder = cls(settings, await asyncio.to_thread(EmbeddedNode, settings))
+        holder = cls(settings, await _open(settings))
         holder._path.unlink(missing_ok=True)
         holder._server = await asyncio.start_unix_server(holder._serve, str(holder._path))
         holder._path.chmod(0o600)
@@ -89,7 +99,7 @@ class Holder:
         for guest in list(self._guests):
             guest.cancel()
         await asyncio.gather(*self._guests, return_exceptions=True)
-        await asyncio.to_thread(self.node.close)
+        await self.node.aclose()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

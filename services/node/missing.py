@@ -21,7 +21,7 @@ from services.decider.catalogue import TOOLS
 from services.decider.robot.embed import NAME, EmbedMissing, Missing
 
 if TYPE_CHECKING:
-    from services.node.embedded import EmbeddedNode
+    from services.node.node import Node
 
 BATCH = 16
 PAGE = 256
@@ -31,7 +31,7 @@ _log = structlog.get_logger("mnemolog.embed")
 
 
 class MissingVectors:
-    def __init__(self, node: EmbeddedNode) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._look = threading.Event()
         self._look.set()

@@ -10,8 +10,8 @@ from pathlib import Path
 from infra.embedder.catalogue import Model
 from projections.ports import TextIndex, VectorIndex
 from projections.state.store import PartitionState, StateError
+from services.counted import Counted
 from services.node.follow import (
-    Counted,
     Progress,
     ReadableLog,
     feed_text,

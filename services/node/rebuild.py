@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +16,7 @@ from services.node.follow import OnProgress, ReadableLog
 from services.node.projections import Projections
 
 if TYPE_CHECKING:
-    from services.node.embedded import EmbeddedNode
+    from services.node.node import Node
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -32,18 +29,18 @@ class Report(msgspec.Struct, frozen=True):
     state_hash: str
 
 
-def rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Report:
+def rebuild_live(node: Node, verify: bool, progress: OnProgress) -> Report:
     """Rebuild under a running node. Reads go on, but for a moment at the switch; writes wait while
     the end is compared. One rebuild at a time: a second one waits for the first."""
     with node.rebuilding:
         return _rebuild_live(node, verify, progress)
 
 
-def _rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Report:
-    directory = node.settings.data_dir
+def _rebuild_live(node: Node, verify: bool, progress: OnProgress) -> Report:
+    directory = node.directory
     fresh = _build(node.log, directory, node.model, progress)
     try:
-        with _paused(node):
+        with node.paused():
             fresh.catch_up(node.log)
             if verify:
                 return _compare(node.log, node.projections, fresh)
@@ -56,8 +53,7 @@ def _rebuild_live(node: EmbeddedNode, verify: bool, progress: OnProgress) -> Rep
                 node.projections = Projections(
                     directory / "projections", node.log.partitions, node.model
                 )
-            for worker, state in zip(node.workers, node.projections.states, strict=True):
-                worker.decider.state = state
+            node.use_states(node.projections.states)
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
         return report
     finally:
@@ -140,22 +136,3 @@ def _swap(directory: Path) -> None:
     if (directory / "projections").exists():
         (directory / "projections").rename(old)
     (directory / "projections.new").rename(directory / "projections")
-
-
-@contextmanager
-def _paused(node: EmbeddedNode) -> Iterator[None]:
-    """No partition decides anything inside."""
-    go_on = threading.Event()
-    arrived = threading.Barrier(len(node.workers) + 1)
-
-    def pause() -> None:
-        arrived.wait(timeout=60)
-        go_on.wait()
-
-    for worker in node.workers:
-        worker.between_batches(pause)
-    try:
-        arrived.wait(timeout=60)
-        yield
-    finally:
-        go_on.set()

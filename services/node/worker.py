@@ -21,9 +21,10 @@ from events.codec import NewerVersion, Undecodable, decode_call, encode_call
 from events.envelope import Call, Decision
 from events.log import LogError
 from services.api import Answer, Unavailable
+from services.counted import Counted
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
-from services.node.follow import BATCH, BatchLog, Counted
+from services.node.follow import BATCH, BatchLog
 
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024

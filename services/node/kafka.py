@@ -1,0 +1,424 @@
+"""The node on Kafka: any number of them share one log, each with projections of its own.
+
+Every gateway and decider follows all decisions into its own state and text. The calls are decided
+by whichever node Kafka gives a partition to. What this node has acknowledged is on the log; its
+own files can be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import OrderedDict, defaultdict
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from events.arguments import Arguments
+from events.codec import encode_call
+from events.envelope import Call, sha256
+from events.log import Ends, LogError, Stored
+from infra.log.kafka import KafkaLog
+from infra.settings import Settings
+from projections.state.store import PartitionState, StateError
+from services.api import Answer, Unavailable
+from services.counted import Counted
+from services.decider import tool as tools
+from services.decider.decide import Inputs
+from services.decider.rules import Rules
+from services.node.follow import Progress
+from services.node.node import Node, in_doubt
+from services.node.projections import Projections
+from services.worker.member import Member
+from services.worker.partition import Partition
+
+WORK_THREADS = 4
+WATCH_S = 1.0
+STALLED_S = 15.0
+READS_WAIT_S = 0.05
+MAX_READS = 1_000
+"""Records of reads that wait for their place on a partition's log; past it the oldest are lost."""
+VECTORS_KEPT = 512
+
+_T = TypeVar("_T")
+_log = structlog.get_logger("mnemolog.node")
+
+
+class SyncLog:
+    """The log for threads, through the loop that it belongs to."""
+
+    def __init__(self, log: KafkaLog, loop: asyncio.AbstractEventLoop) -> None:
+        self._log = log
+        self._loop = loop
+
+    @property
+    def partitions(self) -> int:
+        return self._log.partitions
+
+    def calls(self, partition: int, start: int, limit: int) -> list[Stored]:
+        return self._wait(self._log.read_calls(partition, start, limit))
+
+    def decisions(self, partition: int, start: int, limit: int) -> list[Stored]:
+        return self._wait(self._log.read_decisions(partition, start, limit))
+
+    def end(self, partition: int) -> Ends:
+        return self._wait(self._log.ends(partition))
+
+    def _wait(self, question: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result()
+
+
+class KafkaNode(Node):
+    """Made by `open`, within the event loop that it is used in. Needs the directory's lock."""
+
+    def __init__(
+        self, settings: Settings, log: KafkaLog, rules: Rules | None, projections: Projections
+    ) -> None:
+        super().__init__(settings, rules)
+        self.directory = settings.data_dir / "replica"
+        self.projections = projections
+        self._loop = asyncio.get_running_loop()
+        self._kafka = log
+        self.log = SyncLog(log, self._loop)
+        self._work = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="partition")
+        self.partitions = [
+            Partition(log, state, self.rules, self._work, self._inputs, self._show, self._told)
+            for state in projections.states
+        ]
+        self._waiting: dict[tuple[int, str], list[asyncio.Future[Answer]]] = {}
+        self._reads: defaultdict[int, list[Call]] = defaultdict(list)
+        self._flushing: dict[int, asyncio.Task[None]] = {}
+        self._vectors: OrderedDict[str, Future[Inputs]] = OrderedDict()
+        brokers, prefix = settings.brokers or "", settings.topics
+        self._decides = Member(
+            brokers, f"{prefix}.deciders", log.calls_topic, self._call_came, self._own
+        )
+        replica = f"{prefix}.replica.{_own_id(settings)}"
+        self._members = [Member(brokers, replica, log.decisions_topic, self._decision_came)]
+        self._taking: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._away: str | None = None
+        self._moved: list[tuple[int, int]] = [(0, 0)] * log.partitions
+        self._moved_s: list[float] = [time.monotonic()] * log.partitions
+
+    @classmethod
+    async def open(
+        cls, settings: Settings, rules: Rules | None = None, progress: Progress | None = None
+    ) -> KafkaNode:
+        brokers = settings.brokers
+        assert brokers is not None
+        log = await KafkaLog.open(
+            brokers,
+            settings.partitions,
+            prefix=settings.topics,
+            replication=settings.replication,
+            timeout_s=settings.call_timeout_s,
+        )
+        node: KafkaNode | None = None
+        try:
+            directory = settings.data_dir / "replica"
+            projections = await asyncio.to_thread(
+                _open_projections, settings, directory, log, asyncio.get_running_loop(), progress
+            )
+            node = cls(settings, log, rules, projections)
+            await node._start("decider" in settings.roles)
+        except BaseException:
+            if node is not None:
+                await node.aclose()
+            else:
+                await log.close()
+            raise
+        return node
+
+    async def _start(self, decides: bool) -> None:
+        if decides:
+            self._members.append(self._decides)
+        for partition in self.partitions:
+            partition.start()
+        await self._look()
+        await asyncio.gather(*(member.start() for member in self._members))
+        self._watching = asyncio.create_task(self._watch())
+        self._begin()
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def _decided(
+        self,
+        call: Call,
+        partition: int,
+        tool: tools.Tool | None = None,
+        args: Arguments | None = None,
+    ) -> Answer:
+        place = self.partitions[partition]
+        if place.failed is not None:
+            raise Unavailable(place.failed)
+        if place.ours and tool is not None and args is not None:
+            self._start_embedding(tool.texts(args))
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        key = (partition, call.id)
+        self._waiting.setdefault(key, []).append(answer)
+        try:
+            async with asyncio.timeout(self.settings.call_timeout_s):
+                await self._append(partition, call)
+                return await answer
+        except LogError as error:
+            raise Unavailable(
+                f"The call could not be put on the log: {error}. If it is there nevertheless it "
+                "will be carried out; ask again under the idempotency key "
+                f"{call.idempotency_key or call.id!r} to learn its outcome"
+            ) from error
+        except TimeoutError:
+            raise in_doubt(call, self.settings.call_timeout_s) from None
+        finally:
+            self._waiting[key].remove(answer)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    async def _append(self, partition: int, *calls: Call) -> None:
+        """Put calls on the log, and before them the reads that were answered here until now."""
+        every = [*self._reads.pop(partition, ()), *calls]
+        rows = [(call.space, encode_call(call)) for call in every]
+        offsets = await self._kafka.append_calls(partition, rows)
+        for offset, (_, data) in zip(offsets, rows, strict=True):
+            # Kafka has it: there is no need to wait until it brings it round.
+            self.partitions[partition].call_came(offset, data)
+
+    def _told(self, partition: int, counted: Counted) -> None:
+        decision = counted.decision
+        for answer in self._waiting.get((partition, decision.call_id), ()):
+            if not answer.done():
+                answer.set_result(
+                    Answer(
+                        reply=decision.reply,
+                        refused=decision.refused,
+                        code=decision.code,
+                        position=f"{partition}:{counted.offset}",
+                    )
+                )
+
+    def _call_came(self, partition: int, offset: int, data: bytes) -> None:
+        self.partitions[partition].call_came(offset, data)
+
+    def _decision_came(self, partition: int, offset: int, data: bytes) -> None:
+        self.partitions[partition].decision_came(offset, data)
+
+    def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]:
+        for text in texts:
+            self._embedded(text).result()
+        return asyncio.run_coroutine_threadsafe(self._decided(call, partition), self._loop)
+
+    def _record(self, partition: int, call: Call) -> None:
+        self._loop.call_soon_threadsafe(self._keep_read, partition, call)
+
+    def _keep_read(self, partition: int, call: Call) -> None:
+        reads = self._reads[partition]
+        reads.append(call)
+        if len(reads) > MAX_READS:
+            del reads[0]
+        if partition not in self._flushing:
+            self._flushing[partition] = self._loop.create_task(self._flush(partition))
+
+    async def _flush(self, partition: int) -> None:
+        try:
+            await asyncio.sleep(READS_WAIT_S)
+        finally:
+            del self._flushing[partition]
+        try:
+            if self._reads.get(partition):
+                await self._append(partition)
+        except LogError as error:
+            _log.warning("records of reads were lost", partition=partition, reason=str(error))
+
+    # --- vectors ---------------------------------------------------------------------------------
+
+    def _start_embedding(self, texts: list[str]) -> None:
+        """What is decided here can be embedded while Kafka takes the call."""
+        for text in texts:
+            self._embedded(text)
+
+    def _embedded(self, text: str) -> Future[Inputs]:
+        """The vector of one text; of the newest it is kept, for the decider to find."""
+        found = self._vectors.get(text)
+        if found is None:
+            found = self._vectors[text] = self._embedding.submit(self._embed, [text])
+            if len(self._vectors) > VECTORS_KEPT:
+                self._vectors.popitem(last=False)
+        return found
+
+    async def _inputs(self, call: Call) -> Inputs:
+        texts = self._texts_of(call)
+        if not texts:
+            return self._embed([])
+        given = [await asyncio.wrap_future(self._embedded(text)) for text in texts]
+        vectors = {text: vector for one in given for text, vector in one.vectors.items()}
+        if not all(one.vectors for one in given):
+            # No model, perhaps not yet: the next time it may be there.
+            for text in texts:
+                self._vectors.pop(text, None)
+        return Inputs(given[0].model, vectors)
+
+    # --- upkeep ----------------------------------------------------------------------------------
+
+    def _own(self, owned: frozenset[int]) -> None:
+        """What is ours from now on is looked at first: others may have decided a good deal."""
+        for partition in self.partitions:
+            if partition.number not in owned:
+                partition.own(False)
+        if owned:
+            self._taking = self._loop.create_task(self._take(owned))
+
+    async def _take(self, owned: frozenset[int]) -> None:
+        try:
+            await self._look()
+        except LogError as error:
+            _log.warning("Kafka is away", reason=str(error))
+        for number in owned & self._decides.owns:
+            self.partitions[number].own(True)
+
+    async def _look(self) -> None:
+        for partition, ends in zip(self.partitions, await self._kafka.all_ends(), strict=True):
+            partition.log_ends(ends.calls, ends.decisions)
+
+    async def _watch(self) -> None:
+        """Ask Kafka where the log ends: what Faust did not deliver is noticed and fetched."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            try:
+                async with asyncio.timeout(self.settings.call_timeout_s):
+                    await self._look()
+                self._away = None
+            except (LogError, TimeoutError) as error:
+                self._away = str(error) or "Kafka does not answer"
+            now_s = time.monotonic()
+            for i, partition in enumerate(self.partitions):
+                stands = (partition.state.next_offset, partition.state.head.next_call)
+                if stands != self._moved[i] or not self._is_late(partition):
+                    self._moved[i], self._moved_s[i] = stands, now_s
+
+    def _is_late(self, partition: Partition) -> bool:
+        waits = partition.calls.end > partition.state.head.next_call
+        return waits or partition.decisions.end > partition.state.next_offset
+
+    def _reasons(self) -> list[str]:
+        reasons = [one.failed for one in self.partitions if one.failed]
+        if self._away is not None:
+            reasons.append(f"Kafka is away: {self._away}")
+        reasons += [
+            f"The Faust worker of {member.group} is not running"
+            for member in self._members
+            if not member.running
+        ]
+        now_s = time.monotonic()
+        reasons += [
+            f"Partition {i} stands still: calls up to {one.calls.end} wait, and decisions up to "
+            f"{one.decisions.end}; this node is at {one.state.next_offset}"
+            for i, one in enumerate(self.partitions)
+            if self._is_late(one) and now_s - self._moved_s[i] > STALLED_S and one.failed is None
+        ]
+        return reasons
+
+    async def _newest(self, partition: int) -> int:
+        try:
+            return (await self._kafka.ends(partition)).decisions
+        except LogError as error:
+            raise Unavailable(f"The newest position is not known: {error}") from error
+
+    async def _positions(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "partition": one.number,
+                "calls": one.calls.end,
+                "decisions": one.decisions.end,
+                "state": one.state.next_offset,
+                "decided_here": one.ours,
+                "voids": one.voids,
+            }
+            for one in self.partitions
+        ]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        held: list[Partition] = []
+        try:
+            for partition in self.partitions:
+                busy = partition.busy.acquire()
+                asyncio.run_coroutine_threadsafe(busy, self._loop).result()
+                held.append(partition)
+            yield
+        finally:
+            for partition in held:
+                self._loop.call_soon_threadsafe(partition.busy.release)
+
+    def use_states(self, states: list[PartitionState]) -> None:
+        for partition, state in zip(self.partitions, states, strict=True):
+            partition.state = state
+
+    async def aclose(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await asyncio.to_thread(self._stop_background)
+        for partition in list(self._reads):
+            with suppress(LogError, TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await self._append(partition)
+        await asyncio.gather(*(member.stop() for member in self._members))
+        await asyncio.gather(*(partition.stop() for partition in self.partitions))
+        for task in list(self._flushing.values()):
+            task.cancel()
+        self._work.shutdown()
+        await asyncio.to_thread(self._end)
+        await self._kafka.close()
+
+
+def _open_projections(
+    settings: Settings,
+    directory: Path,
+    log: KafkaLog,
+    loop: asyncio.AbstractEventLoop,
+    progress: Progress | None,
+) -> Projections:
+    from services.node.node import model_of
+
+    projections = Projections(directory / "projections", log.partitions, model_of(settings))
+    try:
+        reader = SyncLog(log, loop)
+        for state in projections.states:
+            _check_belongs(reader, state)
+        projections.catch_up(reader, progress)
+    except BaseException:
+        projections.close()
+        raise
+    return projections
+
+
+def _check_belongs(log: SyncLog, state: PartitionState) -> None:
+    """A state that followed another log must not go on with this one."""
+    last = state.next_offset - 1
+    while last >= 0 and state.view.one("SELECT 1 FROM void WHERE offset = ?", last):
+        last -= 1
+    if last < 0:
+        return
+    if log.end(state.partition).decisions > last:
+        (stored,) = log.decisions(state.partition, last, 1)
+        if sha256(stored.data) == state.head.hash:
+            return
+    raise StateError(
+        f"The node's files of partition {state.partition} followed another log than this one, or "
+        "this log has lost records. If the log is the right one, delete the replica directory in "
+        "the data directory: it is made anew from the log"
+    )
+
+
+def _own_id(settings: Settings) -> str:
+    """The node's name among the replicas, kept with its files."""
+    file = settings.data_dir / "replica" / "node"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(uuid.uuid4().hex)
+    return file.read_text().strip()

@@ -1,0 +1,328 @@
+"""What every node does, whichever log it works on: take calls, answer reads, tell how it is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from events.arguments import Arguments, Refused
+from events.envelope import Answered, Call
+from events.ids import partition_of_id, partition_of_session, partition_of_space
+from infra.embedder.catalogue import CATALOGUE, Model, covers
+from infra.embedder.lazy import BackgroundEmbedder
+from infra.embedder.store import models_dir
+from infra.settings import Settings, SettingsError
+from projections.ports import Vector
+from projections.state.store import PartitionState
+from services.api import Answer, Request, Unavailable
+from services.counted import Counted
+from services.decider import tool as tools
+from services.decider.catalogue import TOOLS, read_call
+from services.decider.decide import Inputs
+from services.decider.rules import Rules
+from services.node.follow import ReadableLog
+from services.node.gate import Gate
+from services.node.missing import MissingVectors
+from services.node.projections import Projections
+
+EMBED_THREADS = 2
+READ_THREADS = 4
+UPKEEP_S = 1.0
+COMMIT_AFTER_S = 15.0
+COMMIT_AFTER = 2_000
+"""The indexes are made durable when nothing was written for a moment, else after so long or so many
+decisions: it holds everybody up for some 20 ms, and what is not durable comes from the log."""
+LOAD_WAIT_S = 30.0
+
+_log = structlog.get_logger("mnemolog.node")
+
+
+class Node(ABC):
+    """A node opens its log and projections, then calls `_begin`."""
+
+    directory: Path
+    """Where its projections are."""
+    projections: Projections
+    log: ReadableLog
+    """The log as threads read it."""
+
+    def __init__(self, settings: Settings, rules: Rules | None = None) -> None:
+        self.settings = settings
+        self.rules = rules or Rules()
+        self.using = Gate()
+        """Entered by whoever uses the projections outside the deciders' threads."""
+        self.rebuilding = threading.Lock()
+        self.model = model_of(settings)
+        self.embedder = BackgroundEmbedder(self.model, models_dir(settings.models or None))
+        self.embedder.start()
+        self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
+        self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._shown = 0
+        self.missing = MissingVectors(self)
+        self._closing = threading.Event()
+        self._upkeep = threading.Thread(target=self._keep_up, name="upkeep", daemon=True)
+
+    # --- what each kind of node does in its own way ----------------------------------------------
+
+    @abstractmethod
+    async def _decided(
+        self,
+        call: Call,
+        partition: int,
+        tool: tools.Tool | None = None,
+        args: Arguments | None = None,
+    ) -> Answer:
+        """Have a call decided; raises `Unavailable` when there is no decision in time."""
+
+    @abstractmethod
+    def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]:
+        """From a thread: have a call decided whose texts are embedded first, so that nobody else
+        waits for them. For work of the service's own."""
+
+    @abstractmethod
+    def _record(self, partition: int, call: Call) -> None:
+        """From a thread: put a read that was answered on the log, soon."""
+
+    @abstractmethod
+    async def _newest(self, partition: int) -> int:
+        """The offset after the last decision on the log."""
+
+    @abstractmethod
+    def _reasons(self) -> list[str]:
+        """Why this node does not do all it should; empty when it does."""
+
+    @abstractmethod
+    def paused(self) -> AbstractContextManager[None]:
+        """From a thread: nothing is decided or applied meanwhile."""
+
+    @abstractmethod
+    def use_states(self, states: list[PartitionState]) -> None:
+        """Work on these states from now on; while paused."""
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def call(self, request: Request) -> Answer:
+        asked = TOOLS.get(request.tool)
+        if asked is not None and asked.internal:
+            request = msgspec.structs.replace(request, tool=f"?{request.tool}")
+        call = Call(
+            id=request.call_id,
+            tool=request.tool,
+            arguments=request.arguments,
+            space=f"{request.tenant}/",
+            received_at_us=request.received_at_us,
+            tenant=request.tenant,
+            actor=request.actor,
+            client=request.client,
+            idempotency_key=request.idempotency_key,
+            truncated=request.truncated,
+        )
+        try:
+            tool, args = read_call(call)
+        except Refused:
+            return await self._decided(call, partition_of_space(call.space, self.log.partitions))
+        place = tool.place(call.tenant, args)
+        call = msgspec.structs.replace(call, space=place.space)
+        partition = self.partition_of(place)
+        if request.after is not None or request.consistency is not None:
+            await self._reached(request, partition)
+        if tool.reads:
+            loop = asyncio.get_running_loop()
+            try:
+                return await loop.run_in_executor(
+                    self._reading, self._read, tool, call, args, partition
+                )
+            except Refused:
+                pass  # The decider refuses it in the same words, on the log.
+        return await self._decided(call, partition, tool, args)
+
+    def partition_of(self, place: tools.Place) -> int:
+        count = self.log.partitions
+        if place.number is not None:
+            return partition_of_id(place.number, count)
+        if place.session is not None:
+            found = partition_of_session(place.session, count)
+            if found is not None:
+                return found
+        return partition_of_space(place.space, count)
+
+    async def _reached(self, request: Request, partition: int) -> None:
+        """Wait until this node shows what the caller has seen, or everything there is, or say that
+        it does not."""
+        if request.consistency not in (None, "strong"):
+            raise Unavailable(f"consistency can be 'strong', not {request.consistency[:40]!r}")
+        wanted: list[tuple[int, int]] = []
+        if request.consistency == "strong":
+            wanted.append((partition, await self._newest(partition) - 1))
+        if request.after is not None:
+            wanted.append(self._position(request.after))
+        deadline = time.monotonic() + self.settings.call_timeout_s
+        for number, offset in wanted:
+            while (stands := self.projections.states[number].next_offset) <= offset:
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"Position {number}:{offset} was not reached here within "
+                        f"{self.settings.call_timeout_s:g} s; this node stands at "
+                        f"{number}:{stands - 1}"
+                    )
+                await asyncio.sleep(0.005)
+
+    def _position(self, text: str) -> tuple[int, int]:
+        try:
+            partition, offset = (int(part) for part in text.split(":"))
+            known = 0 <= partition < self.log.partitions
+        except ValueError:
+            known = False
+        if not known:
+            raise Unavailable(
+                f"after must be a position from an earlier answer, such as 0:41, not {text[:40]!r}"
+            )
+        return partition, offset
+
+    def _read(self, tool: tools.Tool, call: Call, args: Arguments, partition: int) -> Answer:
+        """Answer from the projections, then have the call recorded with what it returned."""
+        assert tool.answer is not None
+        started = time.perf_counter()
+        with self.using.shared():
+            projections = self.projections
+            view = projections.states[partition].reader()
+            position = view.one("SELECT next_offset FROM chain")[0] - 1
+            reader = tools.Reader(view, projections.text, projections.vectors, self._embed_query)
+            read = tool.answer(reader, call, args)
+        took_ms = round((time.perf_counter() - started) * 1000, 1)
+        answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
+        self._record(partition, msgspec.structs.replace(call, answered=answered))
+        return Answer(reply=msgspec.json.encode(read.reply), position=f"{partition}:{position}")
+
+    # --- vectors ---------------------------------------------------------------------------------
+
+    def _embed_query(self, text: str) -> Callable[[], Vector] | None:
+        """The query's vector, on its way: what is called waits for it. None: there is no model,
+        or none for this script."""
+        if self.model is None or not covers(self.model, text):
+            return None
+        embedder = self.embedder.wait(self.settings.model_wait_s)
+        if embedder is None:
+            return None
+        return self._embedding.submit(embedder.embed_query, text).result
+
+    def _inputs_of(self, call: Call) -> Inputs:
+        """What a call on the log needs for deciding."""
+        return self._embed(self._texts_of(call))
+
+    def _texts_of(self, call: Call) -> list[str]:
+        try:
+            tool, args = read_call(call)
+        except Refused:
+            return []
+        return tool.texts(args)
+
+    def _embed(self, texts: list[str]) -> Inputs:
+        """The vectors of those texts that the model covers; none while there is no model."""
+        if self.model is None:
+            return Inputs()
+        wanted = [text for text in texts if text and covers(self.model, text)]
+        embedder = self.embedder.wait(self.settings.model_wait_s) if wanted else None
+        if wanted and embedder is None:
+            self.missing.look()
+        vectors = (
+            {text: embedder.embed_passage(text).tobytes() for text in wanted} if embedder else {}
+        )
+        return Inputs(_named(self.model), vectors)
+
+    # --- upkeep ----------------------------------------------------------------------------------
+
+    async def health(self) -> dict[str, Any]:
+        reasons = self._reasons()
+        status = self.embedder.poll()
+        ready = status in ("ready", "loading")
+        return {
+            "status": "degraded" if reasons else "ok",
+            "reasons": reasons,
+            "mode": "hybrid" if ready else "bm25_only",
+            "model": {
+                "name": self.embedder.name,
+                "status": status,
+                "reason": self.embedder.reason,
+                "embedding": self.missing.progress(),
+            },
+            "partitions": await self._positions(),
+        }
+
+    @abstractmethod
+    async def _positions(self) -> list[dict[str, Any]]:
+        """Per partition where the log ends and how far this node is."""
+
+    def _show(self, partition: int, counted: Counted) -> None:
+        self.projections.show(partition, counted)
+        self._shown += 1
+
+    def _begin(self) -> None:
+        self.missing.start()
+        self._upkeep.start()
+
+    def _end(self) -> None:
+        """Let go of everything but the log, once nothing is decided or applied any more."""
+        self._reading.shutdown()
+        self._embedding.shutdown()
+        self.projections.close()
+        self.embedder.wait(LOAD_WAIT_S)
+
+    def _stop_background(self) -> None:
+        self._closing.set()
+        if self._upkeep.is_alive():
+            self._upkeep.join()
+        self.missing.stop()
+
+    def _keep_up(self) -> None:
+        before = committed = self._shown
+        committed_s = time.monotonic()
+        while not self._closing.wait(UPKEEP_S):
+            self.embedder.poll()
+            shown, now_s = self._shown, time.monotonic()
+            idle, before = shown == before, shown
+            due = shown - committed >= COMMIT_AFTER or now_s - committed_s >= COMMIT_AFTER_S
+            if shown == committed or not (idle or due):
+                continue
+            try:
+                with self.using.shared():
+                    self.projections.commit()
+                committed, committed_s = shown, now_s
+            except Exception as error:
+                _log.error("the indexes could not be made durable", error=str(error))
+
+
+def model_of(settings: Settings) -> Model | None:
+    if settings.model == "none":
+        return None
+    model = CATALOGUE.get(settings.model)
+    if model is None:
+        raise SettingsError(
+            f"There is no model {settings.model!r}; `mnemolog models list` shows them, "
+            "and `none` turns vectors off"
+        )
+    return model
+
+
+def in_doubt(call: Call, timeout_s: float) -> Unavailable:
+    return Unavailable(
+        f"No decision within {timeout_s:g} s. The call may still be carried out; ask again under "
+        f"the idempotency key {call.idempotency_key or call.id!r} to learn its outcome"
+    )
+
+
+def _named(model: Model) -> tools.Model:
+    return tools.Model(model.name, model.dedup_cosine)
