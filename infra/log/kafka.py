@@ -61,13 +61,15 @@ class KafkaLog:
         prefix: str = PREFIX,
         replication: int = 1,
         timeout_s: float = TIMEOUT_S,
+        make: bool = True,
     ) -> KafkaLog:
         """The log in `PREFIX.calls` and `PREFIX.decisions`; `bootstrap` is `HOST:PORT[,…]`.
 
         New topics get `partitions` partitions (16 for None), each on `replication` brokers.
         Topics that are there need that count (None takes theirs) and settings that keep history.
+        Without `make`, topics that are not there are a LogError.
         """
-        topics = await prepare(bootstrap, prefix, partitions, replication, timeout_s)
+        topics = await prepare(bootstrap, prefix, partitions, replication, timeout_s, make)
         readers = Readers(bootstrap, timeout_s)
         log = cls(bootstrap, topics, readers, timeout_s)
         try:

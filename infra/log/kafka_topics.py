@@ -45,7 +45,12 @@ class _Topic(msgspec.Struct, frozen=True):
 
 
 async def prepare(
-    bootstrap: str, prefix: str, partitions: int | None, replication: int, timeout_s: float
+    bootstrap: str,
+    prefix: str,
+    partitions: int | None,
+    replication: int,
+    timeout_s: float,
+    make: bool = True,
 ) -> Topics:
     """Find or make `PREFIX.calls` and `PREFIX.decisions`; what is wrong with them is a LogError.
 
@@ -62,6 +67,8 @@ async def prepare(
         async with asyncio.timeout(timeout_s):
             await admin.start()
             found = await _look(admin, names)
+            if not found and not make:
+                raise LogError(f"There are no topics {names[0]} and {names[1]} at {bootstrap}")
             if not found:
                 await _make(admin, names, partitions or NEW_PARTITIONS, replication)
             while len(found) < len(names):

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from events.ids import partition_of_id, partition_of_space
 from events.log import LogError
-from infra.log.sqlite import SqliteLog
 from infra.settings import Settings
 from projections.state import robot as state
 from projections.state.graph import graph_space, named
 from projections.state.store import View
 from projections.times import iso
 from services import audit as audits
-from services.cli.common import data_option
+from services.cli.common import data_option, log_option
 from services.cli.common import settings as settings_of
 from services.cli.lives import Subject, SubjectType, concerns, sentence
 from services.cli.show import add_row, console, fail, print_json, progress_bar, table, visible
+from services.node.follow import ReadableLog
+from services.node.logs import reading
 
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 
@@ -37,23 +39,27 @@ def audit() -> None:
 )
 @click.argument("thing", type=SubjectType(), metavar="ID")
 @data_option
+@log_option
 @JSON
 @click.pass_context
-def show(ctx: click.Context, thing: Subject, data: str | None, as_json: bool) -> None:
+def show(
+    ctx: click.Context, thing: Subject, data: str | None, log: str | None, as_json: bool
+) -> None:
     """The life of a thing: every call that touched it, who made it, when, and what changed.
 
     ID is a memory's number, entity:NAME or relation:NUMBER. What was deleted has a life, too.
     """
-    settings, log = _open(ctx, data)
+    store = _open(ctx, data, log)
+    settings, count = store.settings, store.log.partitions
     partition = (
-        partition_of_id(thing.number, log.partitions)
+        partition_of_id(thing.number, count)
         if thing.number
-        else partition_of_space(graph_space(settings.tenant), log.partitions)
+        else partition_of_space(graph_space(settings.tenant), count)
     )
-    view = _state(settings, log, partition)
+    view = _state(store, partition)
     if view is None:
         raise fail(f"There is no state in {settings.data_dir} yet; `mnemolog rebuild` makes it")
-    thing, life = _life(log, view, settings.tenant, thing)
+    thing, life = _life(store.log, view, settings.tenant, thing)
     memory = state.memory(view, thing.number) if thing.kind == "memory" else None
     if not life:
         raise fail(f"{thing} does not exist in {settings.data_dir}")
@@ -83,15 +89,23 @@ def show(ctx: click.Context, thing: Subject, data: str | None, as_json: bool) ->
 @click.option("--last", default=20, type=click.IntRange(1, 10_000), help="How many calls.")
 @click.option("--refused", is_flag=True, help="Only the calls that were refused.")
 @data_option
+@log_option
 @JSON
 @click.pass_context
-def log_(ctx: click.Context, last: int, refused: bool, data: str | None, as_json: bool) -> None:
+def log_(
+    ctx: click.Context,
+    last: int,
+    refused: bool,
+    data: str | None,
+    log: str | None,
+    as_json: bool,
+) -> None:
     """The newest calls on the log, with their outcome."""
-    _, log = _open(ctx, data)
+    read = _open(ctx, data, log).log
     found = [
         (partition, one)
-        for partition in range(log.partitions)
-        for one in itertools.islice(audits.latest(log, partition, refused_only=refused), last)
+        for partition in range(read.partitions)
+        for one in itertools.islice(audits.latest(read, partition, refused_only=refused), last)
     ]
     found = sorted(found, key=lambda one: -one[1].at_us)[:last]
     if as_json:
@@ -108,18 +122,19 @@ def log_(ctx: click.Context, last: int, refused: bool, data: str | None, as_json
 
 @audit.command(epilog="\b\nExample:\n  mnemolog audit verify --data ./store")
 @data_option
+@log_option
 @JSON
 @click.pass_context
-def verify(ctx: click.Context, data: str | None, as_json: bool) -> None:
+def verify(ctx: click.Context, data: str | None, log: str | None, as_json: bool) -> None:
     """Walk the chain of decisions: tells whether a record was changed, removed or swapped."""
-    settings, log = _open(ctx, data)
+    store = _open(ctx, data, log)
     known: dict[int, audits.Known] = {}
-    for partition in range(log.partitions):
-        view = _state(settings, log, partition)
+    for partition in range(store.log.partitions):
+        view = _state(store, partition)
         if view is not None:
             known[partition] = audits.Known(*view.one("SELECT next_offset, hash FROM chain"))
     with progress_bar("Verifying", hidden=as_json) as progress:
-        reports = audits.verify(log, known, progress)
+        reports = audits.verify(store.log, known, progress)
     whole = not any(report.problems for report in reports)
     if as_json:
         print_json({"whole": whole, "partitions": [msgspec.to_builtins(one) for one in reports]})
@@ -138,20 +153,26 @@ def verify(ctx: click.Context, data: str | None, as_json: bool) -> None:
         ctx.exit(1)
 
 
-def _open(ctx: click.Context, data: str | None) -> tuple[Settings, SqliteLog]:
-    settings = settings_of(ctx, data=data)
+class _Store(NamedTuple):
+    settings: Settings
+    log: ReadableLog
+    projections: Path
+
+
+def _open(ctx: click.Context, data: str | None, log: str | None) -> _Store:
+    settings = settings_of(ctx, data=data, log=log)
     try:
-        return settings, SqliteLog(settings.data_dir / "log.db", read_only=True)
+        return _Store(settings, *ctx.with_resource(reading(settings)))
     except (LogError, sqlite3.Error) as error:
         raise fail(f"{error}. Nothing was recorded in {settings.data_dir} yet?") from None
 
 
-def _state(settings: Settings, log: SqliteLog, partition: int) -> View | None:
-    path = settings.data_dir / "projections" / "state" / f"p{partition:04d}.db"
+def _state(store: _Store, partition: int) -> View | None:
+    path = store.projections / "projections" / "state" / f"p{partition:04d}.db"
     if not path.exists():
         return None
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
-    return View(connection, partition, log.partitions)
+    return View(connection, partition, store.log.partitions)
 
 
 def _who(entry: audits.Entry) -> str:
@@ -175,7 +196,7 @@ def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
 
 
 def _life(
-    log: SqliteLog, view: View, tenant: str, thing: Subject
+    log: ReadableLog, view: View, tenant: str, thing: Subject
 ) -> tuple[Subject, list[dict[str, Any]]]:
     """What happened to `thing`, oldest first. An entity's name may have had several ids."""
     if thing.kind == "entity":
@@ -193,7 +214,7 @@ def _life(
     return thing, [_told(one, thing) for one in _entries(log, view, *subjects)]
 
 
-def _entries(log: SqliteLog, view: View, *subjects: str) -> list[audits.Entry]:
+def _entries(log: ReadableLog, view: View, *subjects: str) -> list[audits.Entry]:
     marks = ",".join("?" * len(subjects))
     rows = view.all(
         f"SELECT DISTINCT call_offset FROM audit WHERE subject IN ({marks}) ORDER BY call_offset",

@@ -12,7 +12,7 @@ import msgspec
 
 from infra.settings import Settings
 from services.api import Answer, Unavailable
-from services.cli.common import actor, data_option, settings
+from services.cli.common import actor, data_option, log_option, settings
 from services.gateway.identity import NAME, VERSION
 
 
@@ -20,6 +20,7 @@ from services.gateway.identity import NAME, VERSION
 @click.argument("tool")
 @click.argument("arguments", metavar="[JSON]", default="{}")
 @data_option
+@log_option
 @click.option("--url", metavar="URL", help="A running server, such as http://127.0.0.1:3000.")
 @click.option("--actor", "who", metavar="NAME", help="Who is recorded as the caller.")
 @click.option("--idempotency-key", metavar="KEY", help="The same key again: the call happens once.")
@@ -30,6 +31,7 @@ def call(
     tool: str,
     arguments: str,
     data: str | None,
+    log: str | None,
     url: str | None,
     who: str | None,
     idempotency_key: str | None,
@@ -46,7 +48,7 @@ def call(
       mnemolog call recall '{"query": "cups", "n": 3}' --json
       echo '{"query": "cups"}' | mnemolog call recall - --url http://127.0.0.1:3000
     """
-    found = settings(ctx, data=data, actor=who)
+    found = settings(ctx, data=data, log=log, actor=who)
     text = sys.stdin.read() if arguments == "-" else arguments
     try:
         given = json.loads(text)

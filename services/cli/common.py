@@ -20,6 +20,13 @@ def data_option(command: F) -> F:
     )
 
 
+def log_option(command: F) -> F:
+    """`--log`, for commands that work on a store wherever its log is."""
+    return click.option(
+        "--log", metavar="LOG", help="kafka://HOST:PORT; a node's own directory knows it."
+    )(command)
+
+
 def settings(ctx: click.Context, **flags: Any) -> Settings:
     """The settings in force. A flag after the subcommand wins over one before it."""
     before = {name: value for name, value in (ctx.obj or {}).items() if value is not None}

@@ -13,11 +13,12 @@ from events.log import LogError
 from infra.settings import Settings
 from projections.state.store import StateError
 from services.api import Unavailable
-from services.cli.common import data_option
+from services.cli.common import data_option, log_option
 from services.cli.common import settings as settings_of
 from services.cli.show import console, fail, print_json, progress_bar
 from services.node.guest import Guest, HolderLost
 from services.node.holder import DirectoryLock
+from services.node.logs import with_its_log
 from services.node.node import model_of
 from services.node.rebuild import Report, rebuild_offline
 
@@ -27,16 +28,19 @@ from services.node.rebuild import Report, rebuild_offline
 )
 @click.option("--verify", is_flag=True, help="Only compare: build anew, compare, change nothing.")
 @data_option
+@log_option
 @click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 @click.pass_context
-def rebuild(ctx: click.Context, verify: bool, data: str | None, as_json: bool) -> None:
+def rebuild(
+    ctx: click.Context, verify: bool, data: str | None, log: str | None, as_json: bool
+) -> None:
     """Make state, text and vectors anew from the log and switch over to them.
 
     Works on a running service too, which goes on answering meanwhile. With --verify nothing is
     switched: what is live is compared with what the log says, part by part.
     """
-    settings = settings_of(ctx, data=data)
-    if not (settings.data_dir / "log.db").exists():
+    settings = with_its_log(settings_of(ctx, data=data, log=log))
+    if settings.brokers is None and not (settings.data_dir / "log.db").exists():
         raise fail(f"There is no log in {settings.data_dir}")
     with progress_bar("Rebuilding", hidden=as_json) as progress:
         try:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import click
 
-from services.cli.common import actor, data_option, settings
+from services.cli.common import actor, data_option, log_option, settings
 
 
 @click.command(short_help="Serve MCP over stdin and stdout.")
 @data_option
+@log_option
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
 @click.pass_context
-def stdio(ctx: click.Context, data: str | None, toolsets: str | None, model: str | None) -> None:
+def stdio(
+    ctx: click.Context,
+    data: str | None,
+    log: str | None,
+    toolsets: str | None,
+    model: str | None,
+) -> None:
     """Serve MCP over stdin and stdout, for one client.
 
     Several may run on the same data directory: they work through the first of them, and one of
@@ -28,5 +35,5 @@ def stdio(ctx: click.Context, data: str | None, toolsets: str | None, model: str
     """
     from services.gateway.stdio import run
 
-    found = settings(ctx, data=data, model=model, toolsets=toolsets)
+    found = settings(ctx, data=data, log=log, model=model, toolsets=toolsets)
     run(found, actor(found))

@@ -14,7 +14,7 @@ from events.envelope import Call, Decision, Embedding, sha256
 from projections.state.store import Outcome, Writable
 from services.decider.catalogue import read_call
 from services.decider.rules import Rules
-from services.decider.tool import Context, Model
+from services.decider.tool import Context, Model, partition_of
 
 MAX_DECISION_BYTES = 7 * 1024 * 1024
 """Every log takes a record of this size; Kafka's topics are made for 8 MiB."""
@@ -52,6 +52,9 @@ def decide(
     )
     try:
         tool, args = read_call(call)
+        belongs = partition_of(tool.place(call.tenant, args), state.partitions)
+        if belongs != state.partition:
+            raise Refused(f"This call belongs into partition {belongs}, not {state.partition}")
         context = Context(
             state=state,
             call=call,

@@ -10,6 +10,7 @@ import msgspec
 from events.arguments import Arguments, Refused
 from events.codec import Fact
 from events.envelope import Call, Embedding
+from events.ids import partition_of_id, partition_of_session, partition_of_space
 from projections.ports import TextIndex, Vector, VectorIndex
 from projections.state.store import View, Writable
 from services.decider.rules import Rules
@@ -21,6 +22,16 @@ class Place(msgspec.Struct, frozen=True):
     space: str
     number: int | None = None
     session: str | None = None
+
+
+def partition_of(place: Place, partitions: int) -> int:
+    if place.number is not None:
+        return partition_of_id(place.number, partitions)
+    if place.session is not None:
+        found = partition_of_session(place.session, partitions)
+        if found is not None:
+            return found
+    return partition_of_space(place.space, partitions)
 
 
 class Model(msgspec.Struct, frozen=True):

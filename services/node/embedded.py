@@ -115,6 +115,9 @@ class EmbeddedNode(Node):
     def _record(self, partition: int, call: Call) -> None:
         self.workers[partition].record(call)
 
+    def _shows(self, partition: int) -> int:
+        return self.workers[partition].shown
+
     async def _newest(self, partition: int) -> int:
         return self.log.end(partition).decisions
 

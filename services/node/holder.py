@@ -14,6 +14,7 @@ import structlog
 
 from infra.settings import Settings
 from services.api import Answer, Request, Unavailable
+from services.node.logs import with_its_log
 from services.node.node import Node
 from services.node.rebuild import rebuild_live
 from services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
@@ -59,6 +60,7 @@ class DirectoryLock:
 
 
 async def _open(settings: Settings) -> Node:
+    settings = with_its_log(settings)
     if settings.brokers is None:
         from services.node.embedded import EmbeddedNode
 

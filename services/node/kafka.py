@@ -11,18 +11,18 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict, defaultdict
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
 from events.arguments import Arguments
 from events.codec import encode_call
 from events.envelope import Call, sha256
-from events.log import Ends, LogError, Stored
+from events.log import LogError
 from infra.log.kafka import KafkaLog
 from infra.settings import Settings
 from projections.state.store import PartitionState, StateError
@@ -32,6 +32,7 @@ from services.decider import tool as tools
 from services.decider.decide import Inputs
 from services.decider.rules import Rules
 from services.node.follow import Progress
+from services.node.logs import SyncLog, remember, replica_dir
 from services.node.node import Node, in_doubt
 from services.node.projections import Projections
 from services.worker.member import Member
@@ -45,32 +46,7 @@ MAX_READS = 1_000
 """Records of reads that wait for their place on a partition's log; past it the oldest are lost."""
 VECTORS_KEPT = 512
 
-_T = TypeVar("_T")
 _log = structlog.get_logger("mnemolog.node")
-
-
-class SyncLog:
-    """The log for threads, through the loop that it belongs to."""
-
-    def __init__(self, log: KafkaLog, loop: asyncio.AbstractEventLoop) -> None:
-        self._log = log
-        self._loop = loop
-
-    @property
-    def partitions(self) -> int:
-        return self._log.partitions
-
-    def calls(self, partition: int, start: int, limit: int) -> list[Stored]:
-        return self._wait(self._log.read_calls(partition, start, limit))
-
-    def decisions(self, partition: int, start: int, limit: int) -> list[Stored]:
-        return self._wait(self._log.read_decisions(partition, start, limit))
-
-    def end(self, partition: int) -> Ends:
-        return self._wait(self._log.ends(partition))
-
-    def _wait(self, question: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
 
 class KafkaNode(Node):
@@ -80,7 +56,7 @@ class KafkaNode(Node):
         self, settings: Settings, log: KafkaLog, rules: Rules | None, projections: Projections
     ) -> None:
         super().__init__(settings, rules)
-        self.directory = settings.data_dir / "replica"
+        self.directory = replica_dir(settings)
         self.projections = projections
         self._loop = asyncio.get_running_loop()
         self._kafka = log
@@ -121,10 +97,11 @@ class KafkaNode(Node):
         )
         node: KafkaNode | None = None
         try:
-            directory = settings.data_dir / "replica"
+            directory = replica_dir(settings)
             projections = await asyncio.to_thread(
                 _open_projections, settings, directory, log, asyncio.get_running_loop(), progress
             )
+            remember(settings)
             node = cls(settings, log, rules, projections)
             await node._start("decider" in settings.roles)
         except BaseException:
@@ -322,6 +299,9 @@ class KafkaNode(Node):
         ]
         return reasons
 
+    def _shows(self, partition: int) -> int:
+        return self.partitions[partition].shown
+
     async def _newest(self, partition: int) -> int:
         try:
             return (await self._kafka.ends(partition)).decisions
@@ -417,7 +397,7 @@ def _check_belongs(log: SyncLog, state: PartitionState) -> None:
 
 def _own_id(settings: Settings) -> str:
     """The node's name among the replicas, kept with its files."""
-    file = settings.data_dir / "replica" / "node"
+    file = replica_dir(settings) / "node"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(uuid.uuid4().hex)

@@ -17,7 +17,7 @@ import structlog
 
 from events.arguments import Arguments, Refused
 from events.envelope import Answered, Call
-from events.ids import partition_of_id, partition_of_session, partition_of_space
+from events.ids import partition_of_space
 from infra.embedder.catalogue import CATALOGUE, Model, covers
 from infra.embedder.lazy import BackgroundEmbedder
 from infra.embedder.store import models_dir
@@ -94,6 +94,10 @@ class Node(ABC):
         """From a thread: put a read that was answered on the log, soon."""
 
     @abstractmethod
+    def _shows(self, partition: int) -> int:
+        """The offset after the last decision that reads on this node see, indexes included."""
+
+    @abstractmethod
     async def _newest(self, partition: int) -> int:
         """The offset after the last decision on the log."""
 
@@ -136,7 +140,7 @@ class Node(ABC):
             return await self._decided(call, partition_of_space(call.space, self.log.partitions))
         place = tool.place(call.tenant, args)
         call = msgspec.structs.replace(call, space=place.space)
-        partition = self.partition_of(place)
+        partition = tools.partition_of(place, self.log.partitions)
         if request.after is not None or request.consistency is not None:
             await self._reached(request, partition)
         if tool.reads:
@@ -148,16 +152,6 @@ class Node(ABC):
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
         return await self._decided(call, partition, tool, args)
-
-    def partition_of(self, place: tools.Place) -> int:
-        count = self.log.partitions
-        if place.number is not None:
-            return partition_of_id(place.number, count)
-        if place.session is not None:
-            found = partition_of_session(place.session, count)
-            if found is not None:
-                return found
-        return partition_of_space(place.space, count)
 
     async def _reached(self, request: Request, partition: int) -> None:
         """Wait until this node shows what the caller has seen, or everything there is, or say that
@@ -171,7 +165,7 @@ class Node(ABC):
             wanted.append(self._position(request.after))
         deadline = time.monotonic() + self.settings.call_timeout_s
         for number, offset in wanted:
-            while (stands := self.projections.states[number].next_offset) <= offset:
+            while (stands := self._shows(number)) <= offset:
                 if time.monotonic() > deadline:
                     raise Unavailable(
                         f"Position {number}:{offset} was not reached here within "

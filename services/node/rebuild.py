@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from infra.embedder.catalogue import Model
-from infra.log.sqlite import SqliteLog
 from infra.settings import Settings
 from services.node.follow import OnProgress, ReadableLog
+from services.node.logs import reading
 from services.node.projections import Projections
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def rebuild_offline(
     settings: Settings, model: Model | None, verify: bool, progress: OnProgress
 ) -> Report:
     """Rebuild a store that nobody has open. Needs the directory's lock."""
-    directory = settings.data_dir
-    log = SqliteLog(directory / "log.db", settings.partitions)
-    try:
+    with reading(settings) as (log, directory):
         fresh = _build(log, directory, model, progress)
         try:
             if verify:
@@ -85,8 +83,6 @@ def rebuild_offline(
         _swap(directory)
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
         return report
-    finally:
-        log.shut()
 
 
 def _build(

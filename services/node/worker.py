@@ -49,6 +49,8 @@ class PartitionWorker:
         self.partition = partition
         self.decider = decider
         self.failed: str | None = None
+        self.shown = decider.state.next_offset
+        """The offset after the last decision that the indexes show."""
         self._log = log
         self._show = show
         self._queue: queue.Queue[_Waiting | Callable[[], None] | None] = queue.Queue(MAX_WAITING)
@@ -180,6 +182,7 @@ class PartitionWorker:
         try:
             for i, decision in enumerate(decisions):
                 self._show(self.partition, Counted(first + i, decision))
+            self.shown = first + len(decisions)
         except BaseException as error:
             self._stop_visibly(error)
             raise

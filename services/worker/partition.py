@@ -64,6 +64,8 @@ class Partition:
     ) -> None:
         self.number = state.partition
         self.state = state
+        self.shown = state.next_offset
+        """The offset after the last decision that the state and the indexes show."""
         self.ours = False
         self.failed: str | None = None
         self.trouble: str | None = None
@@ -222,6 +224,7 @@ class Partition:
         self.state.commit()
         for one in counted:
             self._show(self.number, one)
+        self.shown = self.state.next_offset
 
     def _apply(self, batch: list[Stored]) -> list[Counted]:
         counted = []

@@ -18,7 +18,8 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from events.log import Ends, Log, LogError, Stored
 from infra.kafka.broker import Broker, BrokerError
 from infra.log.kafka import KafkaLog
-from infra.log.kafka_topics import MAX_MESSAGE_BYTES
+from infra.log.kafka_topics import MAX_MESSAGE_BYTES, NEW_PARTITIONS
+from tests.conftest import start_broker
 from tests.contract.log_contract import (
     PARTITIONS,
     LogContract,
@@ -33,24 +34,10 @@ KEEPING = {"retention.ms": "-1"}
 """What a topic needs beside Kafka's own defaults to keep everything."""
 
 
-def start() -> Broker:
-    try:
-        return Broker().__enter__()
-    except BrokerError as error:
-        pytest.fail(str(error))
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    started = start()
-    yield started
-    started.close()
-
-
 @pytest.fixture(scope="module")
 def restarted() -> Iterator[Broker]:
     """Another one, for tests that end it: with few topics, it is back soon."""
-    started = start()
+    started = start_broker()
     yield started
     started.close()
 
@@ -101,7 +88,7 @@ async def settings_of(broker: Broker, name: str) -> dict[str, str]:
 def test_topics_are_made_to_keep_everything(broker: Broker, prefix: str) -> None:
     async def check() -> None:
         async with closing(KafkaLog.open(broker.bootstrap, prefix=prefix)) as log:
-            assert log.partitions == 1
+            assert log.partitions == NEW_PARTITIONS
         for name in (f"{prefix}.calls", f"{prefix}.decisions"):
             settings = await settings_of(broker, name)
             assert settings["cleanup.policy"] == "delete"

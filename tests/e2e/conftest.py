@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from infra.kafka.broker import Broker
+
 MNEMOLOG = Path(sys.executable).with_name("mnemolog")
 PATIENCE_S = 120
 """How long a test waits for a process before it fails; nothing is measured by it."""
@@ -257,9 +259,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         server.stop()
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(scope="session")
+def kafka_server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One `mnemolog serve` on Kafka that all tests share; use collections of your own."""
+    log = ("--log", f"kafka://{broker.bootstrap}", "--partitions", "4")
+    server = Server(tmp_path_factory.mktemp("kafka") / "data", *log)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["stdio", "http", "kafka"])
 def client(request: pytest.FixtureRequest) -> Client:
-    """Each way in."""
+    """Each way in: embedded over stdio and HTTP, and HTTP on Kafka."""
+    if request.param == "kafka":
+        on_kafka: Server = request.getfixturevalue("kafka_server")
+        return on_kafka.client()
     if request.param == "stdio":
         found: Client = request.getfixturevalue("stdio")
         return found

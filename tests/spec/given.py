@@ -20,7 +20,7 @@ import numpy as np
 
 from events.codec import Fact, decode_facts, encode_call, encode_decision, encode_fact
 from events.envelope import Answered, Call, Decision, Embedding, sha256
-from events.ids import session_id
+from events.ids import partition_of_space, session_id
 from events.robot import (
     MemoriesConsolidated,
     MemoriesRecalled,
@@ -215,6 +215,15 @@ def start_session(**more: Any) -> Ask:
 
 def end_session(session: str, **more: Any) -> Ask:
     return ask("end_session", session_id=session, **more)
+
+
+def collection_in(partition: int, partitions: int) -> str:
+    """A collection whose calls belong into that partition."""
+    return next(
+        name
+        for name in (f"c{i}" for i in range(1000))
+        if partition_of_space(robot_space("default", name), partitions) == partition
+    )
 
 
 # --- the scenario --------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from tests.spec.given import (
     Ask,
     Robot,
     ask,
+    collection_in,
     days,
     end_session,
     forget,
@@ -144,11 +145,19 @@ def test_time_never_runs_backwards(robot: Robot) -> None:
 
 @pytest.mark.parametrize(("partition", "ids"), [(0, [1, 4, 7]), (1, [2, 5, 8]), (2, [3, 6, 9])])
 def test_ids_tell_their_partition(partition: int, ids: list[int]) -> None:
-    robot = Robot(partition=partition, partitions=3)
+    robot, collection = Robot(partition=partition, partitions=3), collection_in(partition, 3)
     for word, number in zip(("alpha", "bravo", "charlie"), ids, strict=True):
-        robot.when(learn(word)).then_created(number)
+        robot.when(learn(word, collection=collection)).then_created(number)
         assert partition_of_id(number, 3) == partition
-    robot.when(save_perception("a red cup")).then_reply_has(memory_id=ids[-1] + 3)
+    seen = save_perception("a red cup", collection=collection)
+    robot.when(seen).then_reply_has(memory_id=ids[-1] + 3)
+
+
+def test_a_call_that_went_into_the_wrong_partition_is_refused() -> None:
+    robot = Robot(partition=1, partitions=3)
+    robot.when(learn("astray", collection=collection_in(2, 3))).then_refused(
+        "This call belongs into partition 2, not 1"
+    ).then_nothing_changed()
 
 
 def test_collections_of_a_partition_share_its_ids(robot: Robot) -> None:

@@ -16,6 +16,7 @@ from tests.spec.given import (
     S2,
     Robot,
     at_cosine,
+    collection_in,
     days,
     end_session,
     ended,
@@ -61,9 +62,10 @@ def test_a_sessions_id_follows_from_its_call_and_tells_its_partition() -> None:
     ids = set()
     for partition in range(4):
         robot = Robot(partition=partition, partitions=4)
-        made = robot.when(start_session(call_id="c-77")).reply["session_id"]
+        asked = start_session(call_id="c-77", collection=collection_in(partition, 4))
+        made = robot.when(asked).reply["session_id"]
         again = Robot(partition=partition, partitions=4)
-        assert again.when(start_session(call_id="c-77")).reply["session_id"] == made
+        assert again.when(asked).reply["session_id"] == made
         assert partition_of_session(made, 4) == partition
         assert str(uuid.UUID(made)) == made
         ids.add(made)
