@@ -22,6 +22,7 @@ from projections.state.store import StateError
 from services.api import Unavailable
 from services.node.kafka import KafkaNode
 from tests.bus.fleet import PARTITIONS, call, digest, settings_of, until
+from tests.spec.given import collection_in
 
 
 @pytest.fixture
@@ -49,11 +50,7 @@ async def log_of(broker: Broker, topics: str) -> AsyncIterator[KafkaLog]:
 
 def collections() -> dict[int, str]:
     """One collection of each partition."""
-    found = {
-        partition_of_space(robot_space("default", f"c{i}"), PARTITIONS): f"c{i}" for i in range(99)
-    }
-    assert len(found) == PARTITIONS
-    return found
+    return {number: collection_in(number, PARTITIONS) for number in range(PARTITIONS)}
 
 
 async def decides(node: KafkaNode, *numbers: int) -> None:
