@@ -26,6 +26,12 @@ def point_id(space: str, id: int) -> UUID:
     return UUID(bytes=hashlib.blake2b(name, digest_size=16, person=b"mnemolog.point").digest())
 
 
+def checkpoint_id(partition: int) -> UUID:
+    """The id of the point that is a partition's checkpoint, where checkpoints are points."""
+    name = str(partition).encode()
+    return UUID(bytes=hashlib.blake2b(name, digest_size=16, person=b"mnemolog.checkpt").digest())
+
+
 def payload_of(put: PutVector) -> dict[str, Any]:
     """What is stored beside the vector. A point without a session has no such field."""
     payload: dict[str, Any] = {
