@@ -64,11 +64,12 @@ class Server:
             raise self._away(error.source) from None
         except QdrantException as error:
             raise self._away(error) from None
-        except ValueError as error:
+        except (ValueError, AssertionError) as error:
+            # No JSON, or no result in it. When the client stands in for the server itself, this
+            # is also how it puts a 404.
             if str(error).startswith("Collection ") and str(error).endswith(" not found"):
-                # How the client puts a 404 when it stands in for the server itself.
-                raise Gone(f"{self!r} has no such collection: {error}", again=False) from None
-            raise
+                raise Gone(f"{self!r} has no such collection", again=False) from None
+            raise self._away(error) from None
 
     def check_version(self) -> None:
         version = self.ask(lambda client: client.info()).version

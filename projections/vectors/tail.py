@@ -77,7 +77,7 @@ class _Space:
         if last != id:
             self._rows[row] = self._rows[len(self._ids)]
             self._ids[row], self._row[last] = last, row
-        if len(self._ids) * 4 < len(self._rows):
+        if 4 <= 4 * len(self._ids) < len(self._rows):
             self._rows = self._rows[: len(self._rows) // 2].copy()
 
     def vector(self, id: int) -> _Rows:
