@@ -15,6 +15,9 @@ import numpy as np
 
 from projections.ports import Hit, PutVector, Vector
 
+PREFIX = "mnemolog"
+"""What the names of collections on a server begin with."""
+
 MAX_LIMIT = 10_000
 """The most hits that one search may ask for."""
 

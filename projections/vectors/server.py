@@ -31,6 +31,7 @@ from projections.vectors.collection import (
     numbers,
 )
 from projections.vectors.points import (
+    PREFIX,
     SpaceDigests,
     checked_limit,
     checked_put,
@@ -40,7 +41,6 @@ from projections.vectors.points import (
     ranked,
 )
 
-PREFIX = "mnemolog"
 BUFFER = 1_024
 """Changes that are gathered before they are written."""
 

@@ -20,6 +20,7 @@ from projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway
 from projections.vectors.breaker import Breaker
 from projections.vectors.points import (
     MAX_LIMIT,
+    PREFIX,
     SpaceDigests,
     checked_limit,
     checked_put,
@@ -189,7 +190,7 @@ class TailedVectors:
         dims: int,
         model: str,
         *,
-        prefix: str = "mnemolog",
+        prefix: str = PREFIX,
         most: int = MOST,
         breaker: Breaker | None = None,
     ) -> None:
