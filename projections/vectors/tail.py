@@ -55,7 +55,7 @@ class _Space:
     def __init__(self, dims: int) -> None:
         self.changes: dict[int, _Change] = {}
         self._rows: _Rows = np.empty((1, dims), np.float32)
-        self._ids: list[int] = []
+        self._ids: NDArray[np.int64] = np.empty(1, np.int64)
         self._row: dict[int, int] = {}
 
     def put(self, id: int, change: _Change, vector: _Rows | None) -> None:
@@ -63,23 +63,28 @@ class _Space:
         self.changes[id] = change
         if vector is None:
             return
-        if len(self._ids) == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[len(self._ids)] = vector
-        self._row[id] = len(self._ids)
-        self._ids.append(id)
+        row = len(self._row)
+        if row == len(self._rows):
+            self._resize(2 * row)
+        self._rows[row], self._ids[row], self._row[id] = vector, id, row
 
     def drop(self, id: int) -> None:
         self.changes.pop(id, None)
         row = self._row.pop(id, None)
         if row is None:
             return
-        last = self._ids.pop()
-        if last != id:
-            self._rows[row] = self._rows[len(self._ids)]
-            self._ids[row], self._row[last] = last, row
-        if 4 <= 4 * len(self._ids) < len(self._rows):
-            self._rows = self._rows[: len(self._rows) // 2].copy()
+        last = len(self._row)
+        if row != last:
+            self._rows[row], self._ids[row] = self._rows[last], self._ids[last]
+            self._row[int(self._ids[row])] = row
+        if 4 <= 4 * last < len(self._rows):
+            self._resize(len(self._rows) // 2)
+
+    def _resize(self, capacity: int) -> None:
+        rows, ids, kept = self._rows, self._ids, len(self._row)
+        self._rows = np.empty((capacity, rows.shape[1]), np.float32)
+        self._ids = np.empty(capacity, np.int64)
+        self._rows[:kept], self._ids[:kept] = rows[:kept], ids[:kept]
 
     def vector(self, id: int) -> _Rows:
         row: _Rows = self._rows[self._row[id]]
@@ -88,19 +93,27 @@ class _Space:
     def nearest(
         self, query: _Rows, limit: int, session: str | None, min_confidence: float | None
     ) -> list[Hit]:
-        scores = self._rows[: len(self._ids)] @ query
-        hits: list[Hit] = []
-        for row in np.lexsort((-np.asarray(self._ids), -scores)):
-            put = self.changes[self._ids[row]].put
-            assert put is not None
-            if session is not None and put.session != session:
-                continue
-            if min_confidence is not None and put.confidence < min_confidence:
-                continue
-            hits.append(Hit(put.id, float(scores[row]), put.version))
-            if len(hits) == limit:
-                break
-        return hits
+        """The best `limit` that fit; of the rest only as many are looked at as it takes."""
+        count = len(self._row)
+        scores = self._rows[:count] @ query
+        look_at = limit
+        while True:
+            rows = np.arange(count)
+            if look_at < count:
+                least = np.partition(scores, count - look_at)[count - look_at]
+                rows = np.flatnonzero(scores >= least)
+            hits: list[Hit] = []
+            for row in rows[np.lexsort((-self._ids[rows], -scores[rows]))]:
+                put = self.changes[int(self._ids[row])].put
+                assert put is not None
+                if session is not None and put.session != session:
+                    continue
+                if min_confidence is not None and put.confidence < min_confidence:
+                    continue
+                hits.append(Hit(put.id, float(scores[row]), put.version))
+            if len(hits) >= limit or look_at >= count:
+                return hits[:limit]
+            look_at *= 8
 
 
 class Tail:

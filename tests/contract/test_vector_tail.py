@@ -223,6 +223,26 @@ def test_the_tail_alone_is_an_exact_search(history: list[VectorChange], drops: s
         assert {(hit.id, hit.version) for hit in hits} == {(h.id, h.version) for h in expected}
 
 
+def test_the_best_that_fit_are_found_however_deep_they_lie() -> None:
+    tail = Tail(DIMS)
+    for n in range(400):
+        session = "rare" if n % 100 == 0 else "often"
+        tail.take(0, n, [PutVector(SPACE, n, 1, unit(n), session, 0.5)])
+    query = unit(1_000)
+    order = sorted(range(400), key=lambda n: -cosine(unit(n), query))
+    rare = [n for n in order if n % 100 == 0]
+
+    def found(limit: int, session: str | None, least: float | None = None) -> list[int]:
+        hits, _ = tail.nearest(SPACE, query.tolist(), limit, session, least)
+        return [hit.id for hit in hits]
+
+    assert found(3, "rare") == rare[:3]
+    assert found(10, "rare") == rare
+    assert found(7, None) == order[:7]
+    assert found(400, None, 0.5) == order
+    assert found(5, None, 0.6) == []
+
+
 # --- bounds --------------------------------------------------------------------------------------
 
 
