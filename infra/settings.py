@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A name from `mnemolog models list`, or `none` for search by words alone."""
     models: str = ""
     """Directory of the embedding models; empty: the user's cache directory."""
+    vectors: str = "edge"
+    """`edge`: the vector index is in this process; or the URL of a Qdrant server."""
     toolsets: str = "robot,graph"
     """The tool families that clients are offered, separated by commas."""
     tenant: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
@@ -85,6 +87,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def default_data_dir() -> Path:
     return Path(platformdirs.user_data_dir("mnemolog", appauthor=False))
+
+
+def qdrant_api_key() -> str | None:
+    """The key for the Qdrant server. From the environment alone: settings are shown, it is not."""
+    return os.environ.get("MNEMOLOG_QDRANT_API_KEY") or None
 
 
 def load(flags: dict[str, Any] | None = None, directory: Path | None = None) -> Settings:

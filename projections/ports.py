@@ -60,6 +60,18 @@ class Hit(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class VectorsAway(Exception):
+    """The vector store cannot be asked just now; the sentence says why.
+
+    A read goes on without vectors; whoever feeds the store feeds on from its checkpoint later.
+    `again`: the same request may succeed soon, so that repeating it is worth while.
+    """
+
+    def __init__(self, sentence: str, *, again: bool = True) -> None:
+        super().__init__(sentence)
+        self.again = again
+
+
 class Index(Protocol):
     """The part that every index shares."""
 
@@ -112,5 +124,6 @@ class VectorIndex(Index, Protocol):
         session: str | None = None,
         min_confidence: float | None = None,
     ) -> list[Hit]:
-        """Nearest points of `space` by cosine similarity, approximate where that is faster."""
+        """Nearest points of `space` by cosine similarity, approximate where that is faster.
+        `VectorsAway` if the points lie on a server that does not answer."""
         ...

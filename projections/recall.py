@@ -12,7 +12,7 @@ from events.robot import Recall
 from projections.filters import Condition, SpatialSort, read_filter, read_spatial_sort
 from projections.fusion import REAL_WORLD_WEIGHT, fuse, is_real, normalise
 from projections.language.summary import human_summary
-from projections.ports import TextIndex, Vector, VectorIndex
+from projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
 from projections.state import robot as state
 from projections.state.store import View
 from projections.times import iso
@@ -74,6 +74,8 @@ def recall(
     survive, more are fetched, and the indexes filter by confidence too (what they know of it is
     its highest value: it only ever falls). At first they do not: nearly all memories pass, and to
     check each of them takes longer than the search.
+
+    A vector store that is away is one leg less; the mode says so.
     """
     fetch = query.n * (4 if query.conditions or query.spatial else 2)
     min_confidence: float | None = None
@@ -88,15 +90,11 @@ def recall(
             )
         ]
         if vectors is not None and vector is not None:
-            legs.append(
-                vectors.search(
-                    query.space,
-                    vector(),
-                    fetch,
-                    session=query.session,
-                    min_confidence=min_confidence,
-                )
-            )
+            near = _nearest(vectors, vector(), query, fetch, min_confidence)
+            if near is None:
+                vectors = None
+            else:
+                legs.append(near)
         kept = _keep(view, [[(hit.id, hit.version) for hit in leg] for leg in legs], query)
         exhausted = all(len(leg) < fetch for leg in legs)
         if len(kept) >= query.n or exhausted or fetch >= MAX_FETCH:
@@ -108,6 +106,17 @@ def recall(
         [_show(row, score) for row, (_, score) in zip(kept[: query.n], best, strict=True)],
         mode,
     )
+
+
+def _nearest(
+    vectors: VectorIndex, vector: Vector, query: Query, fetch: int, min_confidence: float | None
+) -> list[Hit] | None:
+    try:
+        return vectors.search(
+            query.space, vector, fetch, session=query.session, min_confidence=min_confidence
+        )
+    except VectorsAway:
+        return None
 
 
 class _Row(msgspec.Struct):

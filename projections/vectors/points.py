@@ -15,6 +15,9 @@ import numpy as np
 
 from projections.ports import Hit, PutVector, Vector
 
+PREFIX = "mnemolog"
+"""What the names of collections on a server begin with."""
+
 MAX_LIMIT = 10_000
 """The most hits that one search may ask for."""
 
@@ -24,6 +27,12 @@ def point_id(space: str, id: int) -> UUID:
     overwrites and a repeated change changes nothing. 128 bits of hash: no collisions to handle."""
     name = f"{id}\0{space}".encode()
     return UUID(bytes=hashlib.blake2b(name, digest_size=16, person=b"mnemolog.point").digest())
+
+
+def checkpoint_id(partition: int) -> UUID:
+    """The id of the point that is a partition's checkpoint, where checkpoints are points."""
+    name = str(partition).encode()
+    return UUID(bytes=hashlib.blake2b(name, digest_size=16, person=b"mnemolog.checkpt").digest())
 
 
 def payload_of(put: PutVector) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""Opening the vector index that the settings name: in this process, or on a Qdrant server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from infra.settings import SettingsError
+from projections.ports import VectorIndex
+
+if TYPE_CHECKING:
+    from projections.vectors.client import Server
+    from projections.vectors.server import ServerVectors
+    from projections.vectors.tail import TailedVectors
+
+EDGE = "edge"
+
+
+def open_vectors(
+    spec: str, directory: Path, dims: int, model_name: str, api_key: str | None = None
+) -> VectorIndex:
+    """The index that this process feeds: in `directory` if `spec` is `edge`, else on the server
+    whose URL it is. `VectorsAway` if that does not answer."""
+    if spec == EDGE:
+        from projections.vectors.edge import EdgeVectors
+
+        return EdgeVectors(directory, dims, model_name)
+    return open_server(spec, dims, model_name, api_key)
+
+
+def open_server(url: str, dims: int, model_name: str, api_key: str | None = None) -> ServerVectors:
+    """The index on a server, to feed it, as the projector does."""
+    from projections.vectors.server import ServerVectors
+
+    server = _server(url, api_key)
+    try:
+        return ServerVectors(server, dims, model_name)
+    except BaseException:
+        server.close()
+        raise
+
+
+def open_tailed(url: str, dims: int, model_name: str, api_key: str | None = None) -> TailedVectors:
+    """The index on a server that another process feeds, to search it. Needs no answer yet."""
+    from projections.vectors.tail import TailedVectors
+
+    return TailedVectors(_server(url, api_key), dims, model_name)
+
+
+def _server(url: str, api_key: str | None) -> Server:
+    from projections.vectors.client import Server
+
+    return Server.at(checked_url(url), checked_key(api_key))
+
+
+def checked_url(url: str) -> str:
+    """`url` if it can be a Qdrant server's; what is wrong is said without repeating what may be
+    secret in it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if "@" in url or parts.query or parts.fragment:
+        raise SettingsError(
+            "vectors: the URL of a Qdrant server has no user, password or query in it; the key "
+            "goes into MNEMOLOG_QDRANT_API_KEY"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise SettingsError(
+            f"vectors must be `edge` or the URL of a Qdrant server such as "
+            f"http://127.0.0.1:6333, not {url[:100]!r}"
+        )
+    return url
+
+
+def checked_key(api_key: str | None) -> str | None:
+    """The key, or None for an empty one; an error does not repeat it."""
+    key = (api_key or "").strip()
+    if not re.fullmatch(r"[!-~]{0,4096}", key):
+        raise SettingsError(
+            "MNEMOLOG_QDRANT_API_KEY must be of printable ASCII without spaces, 4096 at most"
+        )
+    return key or None
