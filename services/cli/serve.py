@@ -15,6 +15,9 @@ from services.cli.common import data_option, settings
 @click.option("--role", metavar="LIST", help="On Kafka: gateway, decider and/or projector.")
 @click.option("--partitions", type=click.IntRange(1), help="Of a new log; fixed from then on.")
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
+@click.option(
+    "--vectors", metavar="URL", help="A Qdrant server; edge: in process.  [default: edge]"
+)
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
 @click.pass_context
 def serve(
@@ -26,6 +29,7 @@ def serve(
     role: str | None,
     partitions: int | None,
     toolsets: str | None,
+    vectors: str | None,
     model: str | None,
 ) -> None:
     """Serve MCP over HTTP: POST /mcp, GET /healthz, GET /metrics.
@@ -36,6 +40,7 @@ def serve(
       mnemolog serve --data ./memory --port 3001
       mnemolog serve --model none
       mnemolog serve --log kafka://127.0.0.1:9092
+      mnemolog serve --log kafka://127.0.0.1:9092 --role gateway --vectors http://127.0.0.1:6333
     """
     from services.gateway.http import run
 
@@ -49,6 +54,7 @@ def serve(
             role=role,
             partitions=partitions,
             toolsets=toolsets,
+            vectors=vectors,
             model=model,
         )
     )

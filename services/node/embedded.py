@@ -19,6 +19,7 @@ from services.decider import tool as tools
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
 from services.decider.rules import Rules
+from services.node.feeder import Feeder
 from services.node.follow import Progress
 from services.node.node import LOAD_WAIT_S, Node, in_doubt
 from services.node.projections import Projections
@@ -41,7 +42,7 @@ class EmbeddedNode(Node):
             self.log = SqliteLog(settings.data_dir / "log.db", settings.partitions)
             undo.callback(self.log.shut)
             directory = self.directory / "projections"
-            self.projections = Projections(directory, self.log.partitions, self.model)
+            self.projections = Projections(directory, self.log.partitions, self.model, self.shared)
             undo.callback(self.projections.close)
             self.projections.catch_up(self.log, progress)
             undo.pop_all()
@@ -52,6 +53,11 @@ class EmbeddedNode(Node):
         for worker in self.workers:
             worker.decide_backlog(self._inputs_of)
             worker.start()
+        self._feeder: Feeder | None = None
+        if self.shared is not None and self.model is not None:
+            self._feeder = Feeder(settings.vectors, self.model, self.log)
+            self._feeder.own(frozenset(range(self.log.partitions)))
+            self._feeder.start()
         self._begin()
 
     def submit(
@@ -72,6 +78,8 @@ class EmbeddedNode(Node):
         self._stop_background()
         for worker in self.workers:
             worker.stop()
+        if self._feeder is not None:
+            self._feeder.stop()
         self._end()
         self.log.shut()
 
@@ -122,7 +130,10 @@ class EmbeddedNode(Node):
         return self.log.end(partition).decisions
 
     def _reasons(self) -> list[str]:
-        return [worker.failed for worker in self.workers if worker.failed]
+        reasons = [worker.failed for worker in self.workers if worker.failed]
+        if self._feeder is not None and self._feeder.failed:
+            reasons.append(self._feeder.failed)
+        return reasons
 
     async def _positions(self) -> list[dict[str, Any]]:
         return [

@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
@@ -18,6 +18,9 @@ from services.node.logs import with_its_log
 from services.node.node import Node
 from services.node.rebuild import rebuild_live
 from services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
+
+if TYPE_CHECKING:
+    from services.node.projecting import ProjectorNode
 
 _log = structlog.get_logger("mnemolog.holder")
 
@@ -59,12 +62,16 @@ class DirectoryLock:
             self._file = None
 
 
-async def _open(settings: Settings) -> Node:
+async def _open(settings: Settings) -> Node | ProjectorNode:
     settings = with_its_log(settings)
     if settings.brokers is None:
         from services.node.embedded import EmbeddedNode
 
         return await asyncio.to_thread(EmbeddedNode, settings)
+    if settings.roles == {"projector"}:
+        from services.node.projecting import ProjectorNode
+
+        return await ProjectorNode.open(settings)
     from services.node.kafka import KafkaNode
 
     return await KafkaNode.open(settings)
@@ -73,7 +80,7 @@ async def _open(settings: Settings) -> Node:
 class Holder:
     """The store, opened in this process, and the socket for the others. Needs the lock."""
 
-    def __init__(self, settings: Settings, node: Node) -> None:
+    def __init__(self, settings: Settings, node: Node | ProjectorNode) -> None:
         self.node = node
         self._path = socket_path(settings.data_dir)
         self._server: asyncio.Server | None = None
@@ -150,5 +157,7 @@ class Holder:
         def progress(done: int, total: int) -> None:
             loop.call_soon_threadsafe(write_frame, writer, Told(id=ask.id, progress=(done, total)))
 
+        if not isinstance(self.node, Node):
+            raise Unavailable("A projector has nothing of its own to rebuild; ask another node")
         report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
         return msgspec.to_builtins(report)  # type: ignore[no-any-return]

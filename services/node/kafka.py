@@ -14,7 +14,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -26,12 +25,13 @@ from events.log import LogError
 from infra.log.kafka import KafkaLog
 from infra.settings import Settings
 from projections.state.store import PartitionState, StateError
-from services.api import Answer, Unavailable
+from services.api import Answer, Request, Unavailable
 from services.counted import Counted
 from services.decider import tool as tools
 from services.decider.decide import Inputs
 from services.decider.rules import Rules
-from services.node.follow import Progress
+from services.node.feeder import Feeder
+from services.node.follow import Progress, ReadableLog
 from services.node.logs import SyncLog, remember, replica_dir
 from services.node.node import Node, in_doubt
 from services.node.projections import Projections
@@ -52,19 +52,20 @@ _log = structlog.get_logger("mnemolog.node")
 class KafkaNode(Node):
     """Made by `open`, within the event loop that it is used in. Needs the directory's lock."""
 
-    def __init__(
-        self, settings: Settings, log: KafkaLog, rules: Rules | None, projections: Projections
-    ) -> None:
+    def __init__(self, settings: Settings, log: KafkaLog, rules: Rules | None) -> None:
+        roles = settings.roles
         super().__init__(settings, rules)
         self.directory = replica_dir(settings)
-        self.projections = projections
+        self.projections = Projections(
+            self.directory / "projections", log.partitions, self.model, self.shared
+        )
         self._loop = asyncio.get_running_loop()
         self._kafka = log
         self.log = SyncLog(log, self._loop)
         self._work = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="partition")
         self.partitions = [
             Partition(log, state, self.rules, self._work, self._inputs, self._show, self._told)
-            for state in projections.states
+            for state in self.projections.states
         ]
         self._waiting: dict[tuple[int, str], list[asyncio.Future[Answer]]] = {}
         self._reads: defaultdict[int, list[Call]] = defaultdict(list)
@@ -76,6 +77,12 @@ class KafkaNode(Node):
         )
         replica = f"{prefix}.replica.{_own_id(settings)}"
         self._members = [Member(brokers, replica, log.decisions_topic, self._decision_came)]
+        if "decider" in roles:
+            self._members.append(self._decides)
+        self._feeder: Feeder | None = None
+        if self.shared is not None and self.model is not None and "projector" in roles:
+            self._feeder = Feeder(settings.vectors, self.model, self.log)
+            self._members.append(projectors(settings, log, self._feeder))
         self._taking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._away: str | None = None
@@ -97,13 +104,9 @@ class KafkaNode(Node):
         )
         node: KafkaNode | None = None
         try:
-            directory = replica_dir(settings)
-            projections = await asyncio.to_thread(
-                _open_projections, settings, directory, log, asyncio.get_running_loop(), progress
-            )
-            remember(settings)
-            node = cls(settings, log, rules, projections)
-            await node._start("decider" in settings.roles)
+            node = cls(settings, log, rules)
+            await asyncio.to_thread(node._catch_up, progress)
+            await node._start()
         except BaseException:
             if node is not None:
                 await node.aclose()
@@ -112,9 +115,17 @@ class KafkaNode(Node):
             raise
         return node
 
-    async def _start(self, decides: bool) -> None:
-        if decides:
-            self._members.append(self._decides)
+    def _catch_up(self, progress: Progress | None) -> None:
+        for state in self.projections.states:
+            _check_belongs(self.log, state)
+        self.projections.catch_up(self.log, progress)
+        for partition in self.partitions:
+            partition.shown = partition.state.next_offset
+        remember(self.settings)
+
+    async def _start(self) -> None:
+        if self._feeder is not None:
+            self._feeder.start()
         for partition in self.partitions:
             partition.start()
         await self._look()
@@ -123,6 +134,13 @@ class KafkaNode(Node):
         self._begin()
 
     # --- calls -----------------------------------------------------------------------------------
+
+    async def call(self, request: Request) -> Answer:
+        if "gateway" not in self.settings.roles:
+            raise Unavailable(
+                f"This process is a {self.settings.role} and takes no calls; ask a gateway"
+            )
+        return await super().call(request)
 
     async def _decided(
         self,
@@ -283,6 +301,8 @@ class KafkaNode(Node):
 
     def _reasons(self) -> list[str]:
         reasons = [one.failed for one in self.partitions if one.failed]
+        if self._feeder is not None and self._feeder.failed:
+            reasons.append(self._feeder.failed)
         if self._away is not None:
             reasons.append(f"Kafka is away: {self._away}")
         reasons += [
@@ -352,32 +372,24 @@ class KafkaNode(Node):
         for task in list(self._flushing.values()):
             task.cancel()
         self._work.shutdown()
+        if self._feeder is not None:
+            await asyncio.to_thread(self._feeder.stop)
         await asyncio.to_thread(self._end)
         await self._kafka.close()
 
 
-def _open_projections(
-    settings: Settings,
-    directory: Path,
-    log: KafkaLog,
-    loop: asyncio.AbstractEventLoop,
-    progress: Progress | None,
-) -> Projections:
-    from services.node.node import model_of
-
-    projections = Projections(directory / "projections", log.partitions, model_of(settings))
-    try:
-        reader = SyncLog(log, loop)
-        for state in projections.states:
-            _check_belongs(reader, state)
-        projections.catch_up(reader, progress)
-    except BaseException:
-        projections.close()
-        raise
-    return projections
+def projectors(settings: Settings, log: KafkaLog, feeder: Feeder) -> Member:
+    """A member of the group that keeps the shared vectors."""
+    return Member(
+        settings.brokers or "",
+        f"{settings.topics}.projectors",
+        log.decisions_topic,
+        feeder.came,
+        feeder.own,
+    )
 
 
-def _check_belongs(log: SyncLog, state: PartitionState) -> None:
+def _check_belongs(log: ReadableLog, state: PartitionState) -> None:
     """A state that followed another log must not go on with this one."""
     last = state.next_offset - 1
     while last >= 0 and state.view.one("SELECT 1 FROM void WHERE offset = ?", last):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
@@ -21,7 +21,7 @@ from events.ids import partition_of_space
 from infra.embedder.catalogue import CATALOGUE, Model, covers
 from infra.embedder.lazy import BackgroundEmbedder
 from infra.embedder.store import models_dir
-from infra.settings import Settings, SettingsError
+from infra.settings import Settings, SettingsError, qdrant_api_key
 from projections.ports import Vector
 from projections.state.store import PartitionState
 from services.api import Answer, Request, Unavailable
@@ -34,6 +34,10 @@ from services.node.follow import ReadableLog
 from services.node.gate import Gate
 from services.node.missing import MissingVectors
 from services.node.projections import Projections
+from services.node.vectors import EDGE, open_tailed
+
+if TYPE_CHECKING:
+    from projections.vectors.tail import TailedVectors
 
 EMBED_THREADS = 2
 READ_THREADS = 4
@@ -67,6 +71,7 @@ class Node(ABC):
         self.embedder.start()
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self.shared = shared_vectors(settings, self.model)
         self._shown = 0
         self.missing = MissingVectors(self)
         self._closing = threading.Event()
@@ -253,6 +258,7 @@ class Node(ABC):
                 "reason": self.embedder.reason,
                 "embedding": self.missing.progress(),
             },
+            "vectors": self.shared.health() if self.shared is not None else {"status": "own"},
             "partitions": await self._positions(),
         }
 
@@ -273,6 +279,8 @@ class Node(ABC):
         self._reading.shutdown()
         self._embedding.shutdown()
         self.projections.close()
+        if self.shared is not None:
+            self.shared.close()
         self.embedder.wait(LOAD_WAIT_S)
 
     def _stop_background(self) -> None:
@@ -286,6 +294,8 @@ class Node(ABC):
         committed_s = time.monotonic()
         while not self._closing.wait(UPKEEP_S):
             self.embedder.poll()
+            if self.shared is not None:
+                self.shared.refresh()
             shown, now_s = self._shown, time.monotonic()
             idle, before = shown == before, shown
             due = shown - committed >= COMMIT_AFTER or now_s - committed_s >= COMMIT_AFTER_S
@@ -309,6 +319,13 @@ def model_of(settings: Settings) -> Model | None:
             "and `none` turns vectors off"
         )
     return model
+
+
+def shared_vectors(settings: Settings, model: Model | None) -> TailedVectors | None:
+    """Vectors on a server, as a node searches them; None: every node has its own."""
+    if settings.vectors == EDGE or model is None:
+        return None
+    return open_tailed(settings.vectors, model.dims, model.name, qdrant_api_key())
 
 
 def in_doubt(call: Call, timeout_s: float) -> Unavailable:

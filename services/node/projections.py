@@ -23,9 +23,19 @@ from services.node.follow import (
 
 
 class Projections:
-    """State, text and vectors below `directory`. `model` None: no vectors."""
+    """State, text and vectors below `directory`. `model` None: no vectors.
 
-    def __init__(self, directory: Path, partitions: int, model: Model | None) -> None:
+    `shared` is a vector index that several nodes have in common: it is searched, and told what is
+    new, but made, compared and closed by others.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        partitions: int,
+        model: Model | None,
+        shared: VectorIndex | None = None,
+    ) -> None:
         from projections.text.index import TantivyText
 
         self.directory = directory
@@ -36,8 +46,9 @@ class Projections:
                 for p in range(partitions)
             ]
         self.text: TextIndex = TantivyText(directory / "text")
-        self.vectors: VectorIndex | None = None
-        if model is not None:
+        self.shared = shared
+        self.vectors: VectorIndex | None = shared
+        if model is not None and shared is None:
             from projections.vectors.edge import EdgeVectors
 
             self.vectors = EdgeVectors(directory / "vectors" / model.name, model.dims, model.name)
@@ -71,7 +82,7 @@ class Projections:
             for table, value in state.digest().items()
         }
         found |= {f"text/{space}": value for space, value in self.text.digest().items()}
-        if self.vectors is not None and self.model is not None:
+        if self.vectors is not None and self.model is not None and self.shared is None:
             found |= {
                 f"vectors/{self.model.name}/{space}": value
                 for space, value in self.vectors.digest().items()
@@ -80,7 +91,7 @@ class Projections:
 
     def close(self) -> None:
         self.text.close()
-        if self.vectors is not None:
+        if self.vectors is not None and self.shared is None:
             self.vectors.close()
         for state in self.states:
             state.close()

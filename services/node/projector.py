@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 import structlog
 
 from projections.ports import VectorIndex, VectorsAway
-from services.node.follow import Counted, feed_vectors
+from services.counted import Counted
+from services.node.follow import feed_vectors
 
 TRIES = 5
 PAUSE_S = 0.2

@@ -11,9 +11,11 @@ import msgspec
 
 from infra.embedder.catalogue import Model
 from infra.settings import Settings
+from services.node.feeder import rebuild_shared
 from services.node.follow import OnProgress, ReadableLog
 from services.node.logs import reading
 from services.node.projections import Projections
+from services.node.vectors import EDGE
 
 if TYPE_CHECKING:
     from services.node.node import Node
@@ -38,7 +40,9 @@ def rebuild_live(node: Node, verify: bool, progress: OnProgress) -> Report:
 
 def _rebuild_live(node: Node, verify: bool, progress: OnProgress) -> Report:
     directory = node.directory
-    fresh = _build(node.log, directory, node.model, progress)
+    # Shared vectors are not this node's: they are made anew beside, too, and switched at the end.
+    own = node.model if node.shared is None else None
+    fresh = _build(node.log, directory, own, progress)
     try:
         with node.paused():
             fresh.catch_up(node.log)
@@ -51,10 +55,12 @@ def _rebuild_live(node: Node, verify: bool, progress: OnProgress) -> Report:
                 node.projections.close()
                 _swap(directory)
                 node.projections = Projections(
-                    directory / "projections", node.log.partitions, node.model
+                    directory / "projections", node.log.partitions, node.model, node.shared
                 )
             node.use_states(node.projections.states)
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
+        if node.shared is not None and node.model is not None:
+            rebuild_shared(node.settings.vectors, node.model, node.log)
         return report
     finally:
         fresh.close()
@@ -65,6 +71,7 @@ def rebuild_offline(
     settings: Settings, model: Model | None, verify: bool, progress: OnProgress
 ) -> Report:
     """Rebuild a store that nobody has open. Needs the directory's lock."""
+    shared, model = (model, None) if settings.vectors != EDGE else (None, model)
     with reading(settings) as (log, directory):
         fresh = _build(log, directory, model, progress)
         try:
@@ -82,6 +89,8 @@ def rebuild_offline(
                 shutil.rmtree(directory / "projections.new", ignore_errors=True)
         _swap(directory)
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
+        if shared is not None:
+            rebuild_shared(settings.vectors, shared, log)
         return report
 
 

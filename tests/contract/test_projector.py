@@ -12,7 +12,7 @@ from events.robot import MemoryForgotten, MemoryLearned
 from projections.ports import VectorsAway
 from projections.vectors.client import Gone
 from projections.vectors.server import ServerVectors
-from services.node.follow import Counted
+from services.counted import Counted
 from services.node.projector import TRIES, Gap, Projector
 from tests.contract.qdrant_local import LocalServer, at_request, away
 from tests.contract.test_vector_index import DIMS, ids, unit

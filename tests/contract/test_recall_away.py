@@ -14,7 +14,8 @@ from projections.recall import Found, read_query, recall
 from projections.text.index import TantivyText
 from projections.vectors.breaker import Breaker
 from projections.vectors.tail import TailedVectors
-from services.node.follow import Counted, feed_text, feed_vectors
+from services.counted import Counted
+from services.node.follow import feed_text, feed_vectors
 from tests.contract.qdrant_local import LocalServer, away
 from tests.spec.given import DIMS, MODEL, NORTH, Robot, at_cosine, learned
 

@@ -1,0 +1,66 @@
+"""A process that only keeps the shared vectors: `mnemolog serve --role projector`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from infra.log.kafka import KafkaLog
+from infra.settings import Settings, SettingsError
+from services.api import Answer, Request, Unavailable
+from services.node.feeder import Feeder
+from services.node.kafka import projectors
+from services.node.logs import SyncLog
+from services.node.node import model_of
+from services.node.vectors import EDGE, checked_url
+
+
+class ProjectorNode:
+    """Has no files of its own: where it stands is in the store that it feeds."""
+
+    def __init__(self, log: KafkaLog, feeder: Feeder, settings: Settings) -> None:
+        self._log = log
+        self._feeder = feeder
+        self._member = projectors(settings, log, feeder)
+
+    @classmethod
+    async def open(cls, settings: Settings) -> ProjectorNode:
+        model = model_of(settings)
+        if settings.vectors == EDGE or model is None:
+            raise SettingsError(
+                "A projector keeps the vectors of a Qdrant server: give its URL with --vectors, "
+                "and a model"
+            )
+        checked_url(settings.vectors)
+        assert settings.brokers is not None
+        log = await KafkaLog.open(
+            settings.brokers,
+            settings.partitions,
+            prefix=settings.topics,
+            replication=settings.replication,
+            timeout_s=settings.call_timeout_s,
+        )
+        feeder = Feeder(settings.vectors, model, SyncLog(log, asyncio.get_running_loop()))
+        node = cls(log, feeder, settings)
+        feeder.start()
+        await node._member.start()
+        return node
+
+    async def call(self, request: Request) -> Answer:
+        raise Unavailable("This process is a projector and takes no calls; ask a gateway")
+
+    async def health(self) -> dict[str, Any]:
+        reasons = [one for one in (self._feeder.failed, self._feeder.away) if one]
+        if not self._member.running:
+            reasons.append("The Faust worker is not running")
+        return {
+            "status": "degraded" if reasons else "ok",
+            "reasons": reasons,
+            "role": "projector",
+            "partitions": self._feeder.positions(),
+        }
+
+    async def aclose(self) -> None:
+        await self._member.stop()
+        await asyncio.to_thread(self._feeder.stop)
+        await self._log.close()
