@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -31,11 +31,14 @@ from services.decider.rules import Rules
 from services.node.follow import Counted, Progress
 from services.node.gate import Gate
 from services.node.missing import MissingVectors
+from services.node.passages import Passages
 from services.node.projections import Projections
 from services.node.worker import PartitionWorker
 
 EMBED_THREADS = 2
 READ_THREADS = 4
+HEAVY_THREADS = 1
+"""Reads that take seconds wait for each other, so that the others never wait for them."""
 UPKEEP_S = 1.0
 COMMIT_AFTER_S = 15.0
 COMMIT_AFTER = 2_000
@@ -71,6 +74,8 @@ class EmbeddedNode:
             undo.pop_all()
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._examining = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="examine")
+        self._passages = Passages(settings.call_timeout_s)
         self.rules = rules or Rules()
         self._shown = 0
         self.workers = [
@@ -114,9 +119,8 @@ class EmbeddedNode:
         if tool.reads:
             loop = asyncio.get_running_loop()
             try:
-                return await loop.run_in_executor(
-                    self._reading, self._read, tool, call, args, partition
-                )
+                pool = self._examining if tool.heavy else self._reading
+                return await loop.run_in_executor(pool, self._read, tool, call, args, partition)
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
         return await self._decided(call, partition, tool, args)
@@ -179,6 +183,7 @@ class EmbeddedNode:
         for worker in self.workers:
             worker.stop()
         self._reading.shutdown()
+        self._examining.shutdown(cancel_futures=True)
         self._embedding.shutdown()
         self.projections.close()
         self.log.shut()
@@ -235,7 +240,14 @@ class EmbeddedNode:
             projections = self.projections
             view = projections.states[partition].reader()
             position = view.one("SELECT next_offset FROM chain")[0] - 1
-            reader = tools.Reader(view, projections.text, projections.vectors, self._embed_query)
+            reader = tools.Reader(
+                view,
+                projections.text,
+                projections.vectors,
+                self._embed_query,
+                self._embed_passages,
+                None if self.model is None else _named(self.model),
+            )
             read = tool.answer(reader, call, args)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
@@ -251,6 +263,13 @@ class EmbeddedNode:
         if embedder is None:
             return None
         return self._embedding.submit(embedder.embed_query, text).result
+
+    def _embed_passages(self, texts: Sequence[str]) -> list[Vector | None] | None:
+        """The vectors of stored texts, None for one that the model does not cover."""
+        if self.model is None:
+            return None
+        embedder = self.embedder.wait(self.settings.model_wait_s)
+        return None if embedder is None else self._passages.vectors(embedder, texts)
 
     def _show(self, partition: int, counted: Counted) -> None:
         self.projections.show(partition, counted)
