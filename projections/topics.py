@@ -4,7 +4,7 @@ Topics by meaning are the clusters of average-linkage agglomerative clustering o
 The distances are taken from the middle of the texts: what all of them have in common (an entity's
 texts are all about it, and a model puts all texts of one language close together) would hide what
 tells them apart. So no cut has to be found for each model: two clusters are joined as long as
-they have something in common besides that, which is a distance under 1.
+they are closer to each other than two of the texts are on average.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from projections.language.characters import HAN, UNSPACED, clean
 from projections.language.words import tokens
 from projections.ports import Vector
 
-CUT = 1.0
-"""The cosine distance, seen from the texts' middle, from which on clusters are left apart;
-`benchmarks/calibrate_topics.py` shows what it finds."""
 MAX_WORD_TOPICS = 8
 OTHERS = "General"
 """The topic of what has no word of its own."""
@@ -83,6 +80,13 @@ def unused(name: str, taken: Container[str]) -> str:
     return next(one for one in chain([name], numbered) if one not in taken)
 
 
+def cut(count: int) -> float:
+    """The cosine distance from which on clusters of `count` texts are left apart: seen from their
+    middle, unit vectors have an average cosine of -1 / (count - 1), some less, some more.
+    `benchmarks/calibrate_topics.py` shows what it finds."""
+    return 1.0 + 1.0 / (count - 1)
+
+
 def _clusters(vectors: Sequence[Vector]) -> list[list[int]]:
     """Places of vectors that belong together, in the order of their first."""
     if len(vectors) < 2:
@@ -97,7 +101,10 @@ def _clusters(vectors: Sequence[Vector]) -> list[list[int]]:
     distances = np.clip(np.round(1.0 - unit @ unit.T, 9), 0.0, 2.0)
     np.fill_diagonal(distances, 0.0)
     labels = AgglomerativeClustering(
-        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=CUT
+        n_clusters=None,
+        metric="precomputed",
+        linkage="average",
+        distance_threshold=cut(len(vectors)),
     ).fit_predict(distances)
     groups: dict[int, list[int]] = {}
     for place, label in enumerate(labels.tolist()):
