@@ -183,6 +183,7 @@ class EmbeddedNode:
         for worker in self.workers:
             worker.stop()
         self._reading.shutdown()
+        self._passages.close()
         self._examining.shutdown(cancel_futures=True)
         self._embedding.shutdown()
         self.projections.close()

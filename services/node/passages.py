@@ -28,6 +28,11 @@ class Passages:
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._kept: OrderedDict[bytes, Vector] = OrderedDict()
+        self._closed = False
+
+    def close(self) -> None:
+        """Who is still waiting for vectors is told to ask again; the service ends."""
+        self._closed = True
 
     def vectors(self, embedder: OnnxEmbedder, texts: Sequence[str]) -> list[Vector | None]:
         """The texts' vectors, None for one that the model does not cover.
@@ -40,6 +45,8 @@ class Passages:
             if not covers(embedder.model, text):
                 found.append(None)
                 continue
+            if self._closed:
+                raise Unavailable("The service is ending; ask again")
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"Embedding {len(texts)} texts took longer than {self._timeout_s:g} s; the "

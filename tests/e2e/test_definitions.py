@@ -134,6 +134,8 @@ def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
         "import services.gateway.tools\n"
         "assert 'mcp' not in sys.modules and 'pydantic' not in sys.modules\n"
+        "import services.node.embedded\n"
+        "assert not {'sklearn', 'scipy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 

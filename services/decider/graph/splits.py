@@ -118,12 +118,14 @@ def answer_candidates(reader: Reader, call: Call, args: FindSplitCandidates) -> 
 def analyses(reader: Reader, large: list[Sized]) -> Iterator[Analysis]:
     """What the entities are about, in their order, by meaning as long as there is room for it."""
     room = MAX_EMBEDDED
-    for entity in large:
-        texts = state.observations(reader.view, entity.id)
+    for one in large:
+        texts = state.observations(reader.view, one.id)
         vectors = None
         if len(texts) <= room:
             vectors = reader.embed_passages([text[:EMBEDDED_CHARACTERS] for text in texts])
             room -= len(texts)
+        # As many as are looked at: one may have been added since it was counted.
+        entity = msgspec.structs.replace(one, observations=len(texts))
         yield Analysis(entity, topics(texts, vectors, entity.name))
 
 
@@ -194,8 +196,7 @@ def decide_execute(ctx: Context, args: ExecuteEntitySplit) -> Decided:
 def _analysis(reader: Reader, call: Call, name: str) -> Analysis:
     place = reader.view.space_id(state.graph_space(call.tenant))
     entity = existing(reader.view, place, name)
-    count = state.observation_count(reader.view, entity.id)
-    return next(analyses(reader, [Sized(entity.id, entity.name, entity.type, count)]))
+    return next(analyses(reader, [Sized(entity.id, entity.name, entity.type, 0)]))
 
 
 def _part_name(
