@@ -13,6 +13,7 @@ from events.codec import Fact, register
 MAX_ENTITIES = 50
 MAX_OBSERVATIONS = 100
 MAX_RELATIONS = 200
+MAX_SPLITS = 50
 MAX_PAGE = 1000
 MAX_TOGETHER = 50
 """Of what is returned together, the first so many co-occur: pairs grow with the square."""
@@ -67,9 +68,7 @@ class CreateEntities(Arguments, frozen=True):
     """Create entities in the knowledge graph, or add to those that exist: new observations are
     appended, known ones are kept once, nothing is overwritten but the type."""
 
-    entities: Annotated[
-        list[EntityInput], Meta(min_length=1, max_length=MAX_ENTITIES, description="Up to 50.")
-    ]
+    entities: Annotated[list[EntityInput], Meta(max_length=MAX_ENTITIES, description="Up to 50.")]
 
 
 class CreateRelations(Arguments, frozen=True):
@@ -78,7 +77,7 @@ class CreateRelations(Arguments, frozen=True):
 
     relations: Annotated[
         list[RelationInput],
-        Meta(min_length=1, max_length=MAX_RELATIONS, description="Up to 200, each on its own."),
+        Meta(max_length=MAX_RELATIONS, description="Up to 200, each on its own."),
     ]
 
 
@@ -89,7 +88,6 @@ class AddObservations(Arguments, frozen=True):
     observations: Annotated[
         list[Text | ObservationInput],
         Meta(
-            min_length=1,
             max_length=MAX_OBSERVATIONS,
             description="Texts for the entity in name, or objects that name theirs; up to 100.",
         ),
@@ -105,7 +103,7 @@ class DeleteEntities(Arguments, frozen=True, rename={"entity_names": "entityName
 
     entity_names: Annotated[
         list[EntityName],
-        Meta(min_length=1, max_length=MAX_ENTITIES, description="Exact names, up to 50."),
+        Meta(max_length=MAX_ENTITIES, description="Exact names, up to 50."),
     ]
 
 
@@ -131,7 +129,7 @@ class DeleteRelations(Arguments, frozen=True):
 
     relations: Annotated[
         list[RelationInput],
-        Meta(min_length=1, max_length=MAX_RELATIONS, description="Up to 200, each on its own."),
+        Meta(max_length=MAX_RELATIONS, description="Up to 200, each on its own."),
     ]
 
 
@@ -171,6 +169,80 @@ class ReadGraph(Arguments, frozen=True):
     include_ended: IncludeEnded = False
 
 
+class AnalyzeEntitySplit(Arguments, frozen=True):
+    """Tell whether an entity has grown too large for its type (over 15 observations for a
+    session, 25 for a project, 20 for others), and which topics its observations fall into.
+    Changes nothing."""
+
+    entity_name: Annotated[EntityName, Meta(description="Exact name of the entity.")]
+
+
+class ProposeEntitySplit(Arguments, frozen=True):
+    """Propose how to split an entity that has grown too large: a part per topic, and the relations
+    that tie the parts to it. Changes nothing; what is approved goes to execute_entity_split."""
+
+    entity_name: Annotated[EntityName, Meta(description="Exact name of the entity.")]
+
+
+class SplitInput(Arguments, frozen=True):
+    name: EntityName
+    entity_type: Annotated[Label, Meta(description="Mostly that of the original.")]
+    observations: Annotated[
+        list[Text],
+        Meta(min_length=1, max_length=MAX_PAGE, description="Exact texts to move, up to 1000."),
+    ]
+
+
+class ExecuteEntitySplit(Arguments, frozen=True):
+    """Split an entity as approved: the parts are created, the observations move to them, and
+    contiene/parte_de relations tie them to the original or another parent. All of it happens, or
+    nothing. A part that exists with the same type takes the observations in."""
+
+    entity_name: Annotated[EntityName, Meta(description="Exact name of the entity to split.")]
+    approved_splits: Annotated[
+        list[SplitInput],
+        Meta(
+            min_length=1,
+            max_length=MAX_SPLITS,
+            description="The parts, up to 50; an observation goes to one of them.",
+        ),
+    ]
+    parent_entity_name: Annotated[
+        EntityName | None,
+        Meta(description="Existing entity that the parts belong to; left out: the original."),
+    ] = None
+
+
+class FindSplitCandidates(Arguments, frozen=True):
+    """Find all entities that have grown too large for their type, with the topics of their
+    observations, those most over their threshold first. Changes nothing."""
+
+
+class FindDuplicateObservations(Arguments, frozen=True):
+    """Find observations of an entity that may say the same: alike in meaning, or one largely
+    contained in another at least twice as long. Needs the embedding model. Changes nothing; delete
+    what is superfluous with delete_observations."""
+
+    entity_name: Annotated[EntityName, Meta(description="Exact name of the entity.")]
+    threshold: Annotated[
+        float, Meta(ge=0.0, le=1.0, description="Least cosine similarity, 0-1.")
+    ] = 0.85
+    containment_threshold: Annotated[
+        float,
+        Meta(ge=0.0, le=1.0, description="Least share of the shorter text's words, 0-1."),
+    ] = 0.7
+
+
+class ConsolidationReport(Arguments, frozen=True):
+    """Report what in the knowledge graph may need care: entities to split, observations that
+    resemble others, entities that nobody looks at, and large ones. Changes nothing."""
+
+    stale_days: Annotated[
+        float,
+        Meta(ge=0.0, le=36_500.0, description="Days without access that make an entity stale."),
+    ] = 90.0
+
+
 class EntityCreated(Fact, frozen=True, tag="graph.entity_created"):
     entity_id: int
     name: str
@@ -183,13 +255,34 @@ class EntityTypeChanged(Fact, frozen=True, tag="graph.entity_type_changed"):
 
 
 class ObservationsAdded(Fact, frozen=True, tag="graph.observations_added"):
+    """`flagged` are places in `observations` of those that resemble one the entity had."""
+
     entity_id: int
     observations: list[str]
+    flagged: list[int] = []
 
 
 class ObservationsRemoved(Fact, frozen=True, tag="graph.observations_removed"):
     entity_id: int
     observations: list[str]
+
+
+class SplitPart(msgspec.Struct, frozen=True):
+    """An entity that observations were moved to, and how many."""
+
+    entity_id: int
+    name: str
+    moved: int
+
+
+class EntitySplit(Fact, frozen=True, tag="graph.entity_split"):
+    """Observations of an entity moved to others. It tells why the facts after it happened, which
+    carry the split out: entities created, observations removed and added, relations created."""
+
+    entity_id: int
+    name: str
+    parts: list[SplitPart]
+    parent_id: int
 
 
 class RelationKept(msgspec.Struct, frozen=True):
@@ -241,6 +334,7 @@ register(
     EntityTypeChanged,
     ObservationsAdded,
     ObservationsRemoved,
+    EntitySplit,
     EntityDeleted,
     RelationCreated,
     RelationEnded,

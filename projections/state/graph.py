@@ -14,6 +14,7 @@ from events.graph import (
     EntitiesCoOccurred,
     EntityCreated,
     EntityDeleted,
+    EntitySplit,
     EntityTypeChanged,
     ObservationsAdded,
     ObservationsRemoved,
@@ -85,6 +86,10 @@ def observations(view: View, entity: int) -> list[str]:
     """In the order they were added."""
     rows = view.all("SELECT content FROM observation WHERE entity = ? ORDER BY place", entity)
     return [row[0] for row in rows]
+
+
+def observation_count(view: View, entity: int) -> int:
+    return int(view.one("SELECT count(*) FROM observation WHERE entity = ?", entity)[0])
 
 
 def observations_of(view: View, ids: Collection[int]) -> dict[int, list[str]]:
@@ -210,10 +215,10 @@ def _retyped(view: Writable, fact: EntityTypeChanged, moment: Moment, decision: 
 def _observed(view: Writable, fact: ObservationsAdded, moment: Moment, decision: Decision) -> None:
     (last,) = view.one("SELECT max(place) FROM observation WHERE entity = ?", fact.entity_id)
     view.connection.executemany(
-        "INSERT INTO observation VALUES (?, ?, ?, ?)",
+        "INSERT INTO observation VALUES (?, ?, ?, ?, ?)",
         [
-            (fact.entity_id, place, content, moment.at_us)
-            for place, content in enumerate(fact.observations, start=(last or 0) + 1)
+            (fact.entity_id, (last or 0) + 1 + i, content, moment.at_us, i in fact.flagged)
+            for i, content in enumerate(fact.observations)
         ],
     )
     _index(view, fact.entity_id, fact.observations)
@@ -229,6 +234,12 @@ def _unobserved(
     )
     _unindex(view, fact.entity_id, fact.observations)
     _changed(view, fact.entity_id, moment)
+
+
+def _split(view: Writable, fact: EntitySplit, moment: Moment, decision: Decision) -> None:
+    """The facts beside it do the work; this one is part of each entity's life."""
+    for number in (fact.entity_id, *(part.entity_id for part in fact.parts)):
+        view.touched(f"entity:{number}", moment)
 
 
 def _deleted(view: Writable, fact: EntityDeleted, moment: Moment, decision: Decision) -> None:
@@ -321,6 +332,7 @@ evolves(EntityCreated, _created)
 evolves(EntityTypeChanged, _retyped)
 evolves(ObservationsAdded, _observed)
 evolves(ObservationsRemoved, _unobserved)
+evolves(EntitySplit, _split)
 evolves(EntityDeleted, _deleted)
 evolves(RelationCreated, _related)
 evolves(RelationEnded, _ended)

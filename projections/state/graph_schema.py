@@ -10,8 +10,9 @@ CREATE UNIQUE INDEX entity_name ON entity (space, name);
 CREATE INDEX entity_page ON entity (space, id);
 CREATE TABLE observation (
   entity INTEGER NOT NULL, place INTEGER NOT NULL, content TEXT NOT NULL,
-  added_at_us INTEGER NOT NULL, PRIMARY KEY (entity, place)
+  added_at_us INTEGER NOT NULL, similarity_flag INTEGER NOT NULL, PRIMARY KEY (entity, place)
 ) WITHOUT ROWID;
+CREATE INDEX observation_flagged ON observation (entity) WHERE similarity_flag = 1;
 CREATE UNIQUE INDEX observation_content ON observation (entity, content);
 CREATE TABLE relation (
   id INTEGER PRIMARY KEY, space INTEGER NOT NULL, source INTEGER NOT NULL, target INTEGER NOT NULL,

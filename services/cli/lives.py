@@ -51,6 +51,7 @@ def concerns(fact: dict[str, Any], subject: Subject) -> bool:
         return subject.number in numbers | set(fact.get("superseded", ()))
     if subject.kind == "entity":
         numbers = {fact.get("entity_id"), fact.get("source_id"), fact.get("target_id")}
+        numbers |= {part["entity_id"] for part in fact.get("parts", ())}
         return not subject.ids.isdisjoint(numbers)
     kept = [fact["relation"]] if "relation" in fact else fact.get("relations", [])
     return subject.number in {fact.get("relation_id"), *(one["relation_id"] for one in kept)}
@@ -78,6 +79,12 @@ def sentence(fact: dict[str, Any], subject: Subject) -> str:
             return "\n".join(f"+ {one}" for one in fact["observations"])
         case "graph.observations_removed":
             return "\n".join(f"- {one}" for one in fact["observations"])
+        case "graph.entity_split" if fact["entity_id"] in subject.ids:
+            parts = [f"{one['moved']} moved to {one['name']}" for one in fact["parts"]]
+            return f"split; observations: {', '.join(parts)}"
+        case "graph.entity_split":
+            moved = sum(one["moved"] for one in fact["parts"] if one["entity_id"] in subject.ids)
+            return f"observations moved here from {fact['name']}: {moved}"
         case "graph.entity_deleted" if subject.kind == "entity":
             said = [f"- {one}" for one in fact["observations"]]
             relations = [f"- {_arrow(one)}" for one in fact["relations"]]

@@ -15,9 +15,7 @@ from services.cli.common import data_option, settings
 @click.option("--role", metavar="LIST", help="On Kafka: gateway, decider and/or projector.")
 @click.option("--partitions", type=click.IntRange(1), help="Of a new log; fixed from then on.")
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
-@click.option(
-    "--vectors", metavar="URL", help="A Qdrant server; edge: in process.  [default: edge]"
-)
+@click.option("--vectors", metavar="URL", help="A Qdrant server.  [default: edge, in process]")
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
 @click.pass_context
 def serve(

@@ -9,7 +9,13 @@ from services.decider.tool import Tool
 
 FAMILIES: dict[str, tuple[Tool, ...]] = {"robot": robot.TOOLS, "graph": graph.TOOLS}
 
-TOOLS: dict[str, Tool] = {tool.name: tool for tools in FAMILIES.values() for tool in tools}
+TOOLS: dict[str, Tool] = {
+    name: tool
+    for tools in FAMILIES.values()
+    for tool in tools
+    for name in (tool.name, *tool.aliases)
+}
+"""By every name a call may use; the call is on the log under the name it used."""
 
 
 def read_call(call: Call) -> tuple[Tool, Arguments]:

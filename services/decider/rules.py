@@ -18,3 +18,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     decay_after_days: float = 1.0
     decay_floor: float = 0.05
     related: int = 5
+    similar_containment: float = 0.7
+    """An observation is flagged when so much of the shorter text is in one at least twice as long,
+    or when two of about one length share so many of their words:"""
+    similar_jaccard: float = 0.7
+    similar_among: int = 500
+    """It is compared with so many of the entity's newest observations, of so many characters
+    together: an entity that has grown large must not make adding to it slow."""
+    similar_characters: int = 50_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,7 +35,7 @@ def partition_of(place: Place, partitions: int) -> int:
 
 
 class Model(msgspec.Struct, frozen=True):
-    """What deciding needs to know of the model that made the vectors."""
+    """What deciding and reading need to know of the model that makes the vectors."""
 
     name: str
     dedup_cosine: float
@@ -73,13 +73,17 @@ class Reader(msgspec.Struct, frozen=True):
     """What a read may look at: the state as it is committed, and the search indexes.
 
     `embed` starts embedding a query's text and gives a function that waits for its vector, or
-    None when there is no model, or none for the text's script.
+    None when there is no model, or none for the text's script. `embed_passages` gives the vectors
+    of texts as they are stored, None for a text that the model does not cover; as a whole None
+    when there is no model, or `model` (the one that is set) is not installed.
     """
 
     view: View
     text: TextIndex
     vectors: VectorIndex | None
     embed: Callable[[str], Callable[[], Vector] | None]
+    embed_passages: Callable[[Sequence[str]], list[Vector | None] | None] = lambda _: None
+    model: Model | None = None
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -93,7 +97,9 @@ class Read(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
     `Refused`. `texts` are what has to be embedded before deciding. A tool that only reads has
-    `answer`, which refuses in the same words; its `decide` then notes what was returned."""
+    `answer`, which refuses in the same words; its `decide` then notes what was returned. A `heavy`
+    read may take seconds, and waits for others like it. A tool answers to its `aliases`, too; they
+    are not listed."""
 
     name: str
     arguments: type[Arguments]
@@ -104,6 +110,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool = False
     idempotent: bool = False
     internal: bool = False
+    heavy: bool = False
+    aliases: tuple[str, ...] = ()
 
     @property
     def reads(self) -> bool:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from services.api import Answer, Unavailable
 from services.gateway import identity
 from services.gateway.calls import Calls, raw
-from services.gateway.tools import ALL, definitions, schemas
+from services.gateway.tools import ALL, definitions, names, schemas
 
 _log = structlog.get_logger("mnemolog.gateway")
 
@@ -74,7 +74,7 @@ def build(calls: Calls) -> Server[Any]:
     tools = types.ListToolsResult(
         tools=[types.Tool.model_validate(one) for one in definitions(families)]
     )
-    switched_off = schemas().keys() - schemas(families).keys()
+    switched_off = names() - names(families)
     server: Server[Any] = Server(
         identity.NAME,
         version=identity.VERSION,

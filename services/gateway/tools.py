@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from services.api import Unavailable
-from services.decider.catalogue import FAMILIES
+from services.decider.catalogue import FAMILIES, TOOLS
 from services.decider.tool import Tool
 
 ALL = frozenset(FAMILIES)
@@ -37,6 +37,13 @@ def definitions(families: frozenset[str] = ALL) -> tuple[dict[str, Any], ...]:
 def schemas(families: frozenset[str] = ALL) -> dict[str, dict[str, Any]]:
     """The input schema by tool name."""
     return {tool["name"]: tool["inputSchema"] for tool in definitions(families)}
+
+
+@cache
+def names(families: frozenset[str] = ALL) -> frozenset[str]:
+    """Every name that a call to `families` may use, aliases included."""
+    offered = schemas(families).keys()
+    return frozenset(name for name, tool in TOOLS.items() if tool.name in offered)
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -33,6 +33,7 @@ from services.decider.rules import Rules
 from services.node.follow import ReadableLog
 from services.node.gate import Gate
 from services.node.missing import MissingVectors
+from services.node.passages import Passages
 from services.node.projections import Projections
 from services.node.vectors import EDGE, open_tailed
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 EMBED_THREADS = 2
 READ_THREADS = 4
+HEAVY_THREADS = 1
+"""Reads that take seconds wait for each other, so that the others never wait for them."""
 UPKEEP_S = 1.0
 COMMIT_AFTER_S = 15.0
 COMMIT_AFTER = 2_000
@@ -71,8 +74,11 @@ class Node(ABC):
         self.embedder.start()
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._examining = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="examine")
+        self._passages = Passages(settings.call_timeout_s)
         self.shared = shared_vectors(settings, self.model)
         self._shown = 0
+        self._begun = False
         self.missing = MissingVectors(self)
         self._closing = threading.Event()
         self._upkeep = threading.Thread(target=self._keep_up, name="upkeep", daemon=True)
@@ -151,9 +157,8 @@ class Node(ABC):
         if tool.reads:
             loop = asyncio.get_running_loop()
             try:
-                return await loop.run_in_executor(
-                    self._reading, self._read, tool, call, args, partition
-                )
+                pool = self._examining if tool.heavy else self._reading
+                return await loop.run_in_executor(pool, self._read, tool, call, args, partition)
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
         return await self._decided(call, partition, tool, args)
@@ -199,7 +204,14 @@ class Node(ABC):
             projections = self.projections
             view = projections.states[partition].reader()
             position = view.one("SELECT next_offset FROM chain")[0] - 1
-            reader = tools.Reader(view, projections.text, projections.vectors, self._embed_query)
+            reader = tools.Reader(
+                view,
+                projections.text,
+                projections.vectors,
+                self._embed_query,
+                self._embed_passages,
+                None if self.model is None else _named(self.model),
+            )
             read = tool.answer(reader, call, args)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
@@ -217,6 +229,13 @@ class Node(ABC):
         if embedder is None:
             return None
         return self._embedding.submit(embedder.embed_query, text).result
+
+    def _embed_passages(self, texts: Sequence[str]) -> list[Vector | None] | None:
+        """The vectors of stored texts, None for one that the model does not cover."""
+        if self.model is None:
+            return None
+        embedder = self.embedder.wait(self.settings.model_wait_s)
+        return None if embedder is None else self._passages.vectors(embedder, texts)
 
     def _inputs_of(self, call: Call) -> Inputs:
         """What a call on the log needs for deciding."""
@@ -271,12 +290,15 @@ class Node(ABC):
         self._shown += 1
 
     def _begin(self) -> None:
+        self._begun = True
         self.missing.start()
         self._upkeep.start()
 
     def _end(self) -> None:
         """Let go of everything but the log, once nothing is decided or applied any more."""
         self._reading.shutdown()
+        self._passages.close()
+        self._examining.shutdown(cancel_futures=True)
         self._embedding.shutdown()
         self.projections.close()
         if self.shared is not None:
@@ -285,9 +307,10 @@ class Node(ABC):
 
     def _stop_background(self) -> None:
         self._closing.set()
-        if self._upkeep.is_alive():
+        if self._begun:
             self._upkeep.join()
-        self.missing.stop()
+        if self._begun:
+            self.missing.stop()
 
     def _keep_up(self) -> None:
         before = committed = self._shown

@@ -39,12 +39,21 @@ GRAPH = {
     "open_nodes",
     "read_graph",
 }
+UPKEEP = {
+    "analyze_entity_split",
+    "propose_entity_split",
+    "execute_entity_split",
+    "find_split_candidates",
+    "find_duplicate_observations",
+    "consolidation_report",
+}
 
 
 def test_every_tool_but_the_internal_ones_is_offered() -> None:
     names = {tool["name"] for tool in definitions()}
     assert names == {tool.name for tool in TOOLS.values() if not tool.internal}
-    assert names >= ROBOT | GRAPH
+    assert names >= ROBOT | GRAPH | UPKEEP
+    assert not any(name.endswith("_tool") for name in names), "aliases are not listed"
 
 
 @pytest.mark.parametrize("tool", definitions(), ids=lambda tool: tool["name"])
@@ -99,6 +108,9 @@ def test_annotations_tell_reads_from_writes() -> None:
         assert told[name]["readOnlyHint"] is reads
         assert told[name]["destructiveHint"] is name.startswith(("delete_", "end_"))
         assert told[name]["idempotentHint"] is True
+    for name in UPKEEP:
+        assert told[name]["readOnlyHint"] is (name != "execute_entity_split")
+    assert told["execute_entity_split"]["destructiveHint"] is True
     assert told["learn"] == {
         "title": "Learn",
         "readOnlyHint": False,
@@ -122,6 +134,8 @@ def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
         "import services.gateway.tools\n"
         "assert 'mcp' not in sys.modules and 'pydantic' not in sys.modules\n"
+        "import services.node.embedded\n"
+        "assert not {'sklearn', 'scipy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -134,6 +148,14 @@ def test_only_the_families_asked_for_are_offered(tmp_path: Path) -> None:
         assert "create_entities" in names and "learn" not in names
         refused = client.call("learn", {"insight": "grip at 15N"})
         assert refused["error"]["code"] == -32602
+    finally:
+        client.close()
+    client = StdioClient(tmp_path / "data", "--toolsets", "robot", "--model", "none")
+    try:
+        client.initialize()
+        for name in ("propose_entity_split", "propose_entity_split_tool"):
+            refused = client.call(name, {"entity_name": "A"})
+            assert refused["error"]["code"] == -32602
     finally:
         client.close()
     told = run("serve", "--toolsets", "robot,cooking", "--port", "0", "--data", str(tmp_path / "x"))

@@ -148,9 +148,9 @@ MANY = [str(i) for i in range(101)]
 BAD: dict[str, tuple[tuple[str, Any], str]] = {
     "51 entities": (
         ("create_entities", {"entities": [{"name": n} for n in MANY[:51]]}),
-        "entities must be a list of 1 to 50 entries, not a list of 51",
+        "entities must be a list of at most 50 entries, not a list of 51",
     ),
-    "no entities": (("create_entities", {"entities": []}), "a list of 1 to 50 entries"),
+    "no entities": (("create_entities", {}), "entities is required: a list of at most 50 entries"),
     "an entity that is a text": (("create_entities", {"entities": ["A"]}), "entities[0]"),
     "an entity without a name": (
         ("create_entities", {"entities": [{"name": "A"}, {"entityType": "Tool"}]}),
@@ -188,7 +188,7 @@ BAD: dict[str, tuple[tuple[str, Any], str]] = {
     "nothing to delete": (("delete_observations", {}), "Give either name and observations"),
     "51 entities to delete": (
         ("delete_entities", {"entityNames": MANY[:51]}),
-        "entityNames must be a list of 1 to 50 entries, not a list of 51",
+        "entityNames must be a list of at most 50 entries, not a list of 51",
     ),
     "a relation without a type": (
         ("create_relations", {"relations": [{"from": "A", "to": "B"}]}),

@@ -65,6 +65,17 @@ def test_an_empty_graph_is_read(empty: Client) -> None:
     assert empty.ok("open_nodes", {"names": []}) == nothing
 
 
+def test_empty_lists_are_nothing_to_do(known: Client) -> None:
+    before = known.ok("read_graph", {})
+    assert known.ok("create_entities", {"entities": []}) == {"entities": []}
+    assert known.ok("create_relations", {"relations": []}) == {"relations": []}
+    assert known.ok("add_observations", {"observations": []}) == {"results": []}
+    assert known.ok("delete_entities", {"entityNames": []}) == {"deleted": []}
+    assert known.ok("delete_relations", {"relations": []}) == {"deleted": []}
+    assert known.ok("delete_observations", {"deletions": []})["success"] is True
+    assert known.ok("read_graph", {}) == before
+
+
 def test_the_whole_graph_is_read(known: Client) -> None:
     assert without_ids(known.ok("read_graph", {})) == {
         "entities": [ALICE, BOB, ACME],

@@ -18,6 +18,7 @@ from events.graph import (
     EntitiesCoOccurred,
     EntityCreated,
     EntityDeleted,
+    EntitySplit,
     EntityTypeChanged,
     ObservationsAdded,
     ObservationsRemoved,
@@ -25,6 +26,7 @@ from events.graph import (
     RelationDeleted,
     RelationEnded,
     RelationKept,
+    SplitPart,
 )
 from events.robot import (
     DuplicateFound,
@@ -121,6 +123,15 @@ FACTS: dict[str, Fact] = {
     "graph.entity_type_changed": EntityTypeChanged(entity_id=42, entity_type="Proyecto"),
     "graph.observations_added": ObservationsAdded(
         entity_id=42, observations=["Stack: Astro 6.x + Starlight 0.38.x", "部署在 Vercel"]
+    ),
+    "graph.observations_added.flagged": ObservationsAdded(
+        entity_id=42, observations=["Vercel", "Astro"], flagged=[0]
+    ),
+    "graph.entity_split": EntitySplit(
+        entity_id=42,
+        name="Proyecto cachorritos",
+        parts=[SplitPart(43, "Proyecto cachorritos - Arquitectura", 2), SplitPart(70_000, "T", 1)],
+        parent_id=42,
     ),
     "graph.observations_removed": ObservationsRemoved(
         entity_id=2**40, observations=["Accent color: teal (#2dd4bf)"]

@@ -9,13 +9,16 @@ what it leaves on the log is specified with it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from events.arguments import Refused
 from events.envelope import Answered, Call
+from projections.ports import Vector
 from projections.state.store import PartitionState
 from services.decider.catalogue import TOOLS, read_call
 from services.decider.tool import Reader
@@ -76,13 +79,46 @@ def read(**more: Any) -> Ask:
     return ask("read_graph", **more)
 
 
+def analyze(name: str, **more: Any) -> Ask:
+    return ask("analyze_entity_split", entity_name=name, **more)
+
+
+def propose(name: str, **more: Any) -> Ask:
+    return ask("propose_entity_split", entity_name=name, **more)
+
+
+def part(name: str, kind: str, *observations: str) -> Reply:
+    return {"name": name, "entity_type": kind, "observations": list(observations)}
+
+
+def split(name: str, *parts: Reply, **more: Any) -> Ask:
+    return ask("execute_entity_split", entity_name=name, approved_splits=list(parts), **more)
+
+
+def candidates(**more: Any) -> Ask:
+    return ask("find_split_candidates", **more)
+
+
+def duplicates(name: str, **more: Any) -> Ask:
+    return ask("find_duplicate_observations", entity_name=name, **more)
+
+
+def report(**more: Any) -> Ask:
+    return ask("consolidation_report", **more)
+
+
 # --- the scenario --------------------------------------------------------------------------------
 
 
 class Graph(Robot):
-    """A partition from nothing; `answer` is what the last read told its caller."""
+    """A partition from nothing; `answer` is what the last read told its caller. `passages` has the
+    vectors of texts that reads compare: a text that is not in it is not covered by the model, and
+    None stands for a model that is not there."""
 
     answer: Reply
+    passages: Mapping[str, bytes] | None = None
+    embedded = 0
+    """How many texts reads had embedded."""
 
     def when(self, asked: Ask) -> Graph:
         tool = TOOLS.get(asked.tool)
@@ -150,10 +186,27 @@ class Graph(Robot):
             return Answered(ids=[])
         assert tool.answer is not None
         # The reads of the graph look at the state alone.
-        reader = Reader(self.state.reader(), cast(Any, None), None, lambda _: None)
-        found = tool.answer(reader, call, args)
+        reader = Reader(
+            self.state.reader(),
+            cast(Any, None),
+            None,
+            lambda _: None,
+            self._embed_passages,
+            self.model,
+        )
+        try:
+            found = tool.answer(reader, call, args)
+        except Refused:
+            return None  # A gateway has the decider refuse it.
         self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
         return Answered(ids=found.ids, mode=found.mode)
+
+    def _embed_passages(self, texts: Sequence[str]) -> list[Vector | None] | None:
+        if self.passages is None:
+            return None
+        self.embedded += len(texts)
+        found = [self.passages.get(text) for text in texts]
+        return [None if one is None else np.frombuffer(one, np.float16) for one in found]
 
 
 def searchable(state: PartitionState) -> list[tuple[int, str]]:

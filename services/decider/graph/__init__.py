@@ -6,7 +6,7 @@ from typing import Any
 
 from events import graph
 from projections.state.graph import graph_space
-from services.decider.graph import entities, reads, relations
+from services.decider.graph import entities, reads, relations, splits, upkeep
 from services.decider.tool import Place, Tool
 
 
@@ -88,5 +88,54 @@ TOOLS = (
         place=_in_graph,
         decide=reads.decide_looked,
         answer=reads.answer_read_graph,
+    ),
+    Tool(
+        name="analyze_entity_split",
+        arguments=graph.AnalyzeEntitySplit,
+        place=_in_graph,
+        decide=splits.decide_examined,
+        answer=splits.answer_analyze,
+        heavy=True,
+    ),
+    Tool(
+        name="propose_entity_split",
+        arguments=graph.ProposeEntitySplit,
+        place=_in_graph,
+        decide=splits.decide_examined,
+        answer=splits.answer_propose,
+        heavy=True,
+        aliases=("propose_entity_split_tool",),
+    ),
+    Tool(
+        name="execute_entity_split",
+        arguments=graph.ExecuteEntitySplit,
+        place=_in_graph,
+        decide=splits.decide_execute,
+        destructive=True,
+        aliases=("execute_entity_split_tool",),
+    ),
+    Tool(
+        name="find_split_candidates",
+        arguments=graph.FindSplitCandidates,
+        place=_in_graph,
+        decide=reads.decide_looked,
+        answer=splits.answer_candidates,
+        heavy=True,
+    ),
+    Tool(
+        name="find_duplicate_observations",
+        arguments=graph.FindDuplicateObservations,
+        place=_in_graph,
+        decide=upkeep.decide_duplicates,
+        answer=upkeep.answer_duplicates,
+        heavy=True,
+    ),
+    Tool(
+        name="consolidation_report",
+        arguments=graph.ConsolidationReport,
+        place=_in_graph,
+        decide=reads.decide_looked,
+        answer=upkeep.answer_report,
+        heavy=True,
     ),
 )

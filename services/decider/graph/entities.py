@@ -21,6 +21,8 @@ from events.graph import (
     RelationKept,
 )
 from projections.state import graph as state
+from projections.state.store import View
+from services.decider.graph.similar import flagged
 from services.decider.tool import Context, Decided, refuse
 
 
@@ -46,7 +48,7 @@ def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
         if one.name not in said:
             said[one.name] = state.observations(ctx.state, entity.id)
         known[one.name] = entity
-        facts += _added(entity.id, said[one.name], one.observations)
+        facts += added(ctx, entity.id, said[one.name], one.observations)
     return Decided(
         space,
         facts,
@@ -61,10 +63,11 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
     inputs = [one for one in args.observations if isinstance(one, ObservationInput)]
     texts = [one for one in args.observations if isinstance(one, str)]
     if args.name is not None and not inputs:
-        entity = _existing(ctx, place, args.name)
+        entity = existing(ctx.state, place, args.name)
         before = state.observations(ctx.state, entity.id)
-        accessed = EntitiesAccessed(entity_ids=[entity.id])
-        facts: list[Fact] = [*_added(entity.id, before, texts), accessed]
+        facts: list[Fact] = [*added(ctx, entity.id, before, texts)]
+        if texts:
+            facts.append(EntitiesAccessed(entity_ids=[entity.id]))
         return Decided(space, facts, {"entity": shown(entity, before)})
     if args.name is not None or texts:
         raise refuse(
@@ -75,14 +78,15 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
     results: list[dict[str, Any]] = []
     said: dict[int, list[str]] = {}
     for one in inputs:
-        entity = _existing(ctx, place, one.entity_name)
+        entity = existing(ctx.state, place, one.entity_name)
         if entity.id not in said:
             said[entity.id] = state.observations(ctx.state, entity.id)
-        added = _added(entity.id, said[entity.id], one.contents)
-        facts += added
-        new = [text for fact in added for text in fact.observations]
+        novel = added(ctx, entity.id, said[entity.id], one.contents)
+        facts += novel
+        new = [text for fact in novel for text in fact.observations]
         results.append({"entityName": entity.name, "addedObservations": new})
-    facts.append(EntitiesAccessed(entity_ids=sorted(said)))
+    if said:
+        facts.append(EntitiesAccessed(entity_ids=sorted(said)))
     return Decided(space, facts, {"results": results})
 
 
@@ -121,7 +125,7 @@ def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decide
     space = state.graph_space(ctx.call.tenant)
     place = ctx.state.space_id(space)
     if args.name is not None and args.observations is not None and args.deletions is None:
-        entity = _existing(ctx, place, args.name)
+        entity = existing(ctx.state, place, args.name)
         left, facts = _removed(ctx, entity, args.observations)
         return Decided(space, facts, {"entity": shown(entity, left)})
     if args.deletions is None or args.name is not None or args.observations is not None:
@@ -152,18 +156,21 @@ def kept(relation: state.Relation) -> RelationKept:
     return RelationKept(relation.id, relation.source, relation.target, relation.type)
 
 
-def _existing(ctx: Context, place: int | None, name: str) -> state.Entity:
-    entity = state.entity_named(ctx.state, place, name)
+def existing(view: View, place: int | None, name: str) -> state.Entity:
+    entity = state.entity_named(view, place, name)
     if entity is None:
         raise refuse(f"Entity not found: {name}")
     return entity
 
 
-def _added(entity: int, said: list[str], texts: list[str]) -> list[ObservationsAdded]:
+def added(ctx: Context, entity: int, said: list[str], texts: list[str]) -> list[ObservationsAdded]:
     """What is new of `texts`; `said` is brought up to it."""
     new = [text for text in dict.fromkeys(texts) if text not in said]
+    if not new:
+        return []
+    resembling = flagged(said, new, ctx.rules)
     said += new
-    return [ObservationsAdded(entity_id=entity, observations=new)] if new else []
+    return [ObservationsAdded(entity_id=entity, observations=new, flagged=resembling)]
 
 
 def _removed(ctx: Context, entity: state.Entity, texts: list[str]) -> tuple[list[str], list[Fact]]:

@@ -86,7 +86,9 @@ def test_observations_are_merged_and_known_ones_discarded(graph: Graph) -> None:
 def test_only_exact_duplicates_are_discarded(graph: Graph) -> None:
     graph.after(create(entity("Astro", "Tool", "Fast"))).when(
         create(entity("Astro", "Tool", "fast", "Fast ", "Fást"))
-    ).then(ObservationsAdded(entity_id=1, observations=["fast", "Fast ", "Fást"]))
+    ).then(
+        ObservationsAdded(entity_id=1, observations=["fast", "Fast ", "Fást"], flagged=[0, 1, 2])
+    )
 
 
 def test_an_upsert_with_nothing_new_is_no_fact(graph: Graph) -> None:
@@ -311,6 +313,29 @@ def test_those_that_are_not_there_are_reported_and_the_others_deleted(graph: Gra
         {"deleted": ["A", "B"], "errors": ["Entity not found: Gone", "Entity not found: A"]}
     )
     graph.when(delete("A")).then().then_reply({"deleted": [], "errors": ["Entity not found: A"]})
+
+
+# --- nothing -------------------------------------------------------------------------------------
+
+
+def test_an_empty_list_is_nothing_to_do(graph: Graph) -> None:
+    graph.after(create(entity("A", "Tool", "x")))
+    one = {"entity": shown("A", "Tool", "x")}
+    for asked, reply in (
+        (create(), {"entities": []}),
+        (relate(), {"relations": []}),
+        (add("A"), one),
+        (ask("add_observations", observations=[]), {"results": []}),
+        (delete(), {"deleted": []}),
+        (unsay("A"), one),
+        (ask("delete_relations", relations=[]), {"deleted": []}),
+        (
+            ask("delete_observations", deletions=[]),
+            {"success": True, "message": "Observations deleted successfully"},
+        ),
+    ):
+        graph.when(asked).then().then_reply(reply)
+    graph.when(add("Nobody")).then_refused("Entity not found: Nobody")
 
 
 # --- tenants -------------------------------------------------------------------------------------

@@ -16,10 +16,12 @@ from tests.spec.given_graph import (
     end,
     entity,
     open_nodes,
+    part,
     read,
     relate,
     search,
     searchable,
+    split,
     triple,
     unrelate,
     unsay,
@@ -63,6 +65,22 @@ CALLS = st.one_of(
     st.builds(
         lambda names, more: delete(*names, **more),
         st.lists(NAMES, min_size=1, max_size=2),
+        ENVELOPE,
+    ),
+    st.builds(
+        lambda name, parts, parent, more: split(name, *parts, **parent, **more),
+        NAMES,
+        st.lists(
+            st.builds(
+                lambda name, kind, said: part(name, kind, *said),
+                NAMES,
+                st.sampled_from(["Tool", "Generic"]),
+                st.lists(st.sampled_from(["x", "A", "tool"]), min_size=1, max_size=2),
+            ),
+            min_size=1,
+            max_size=2,
+        ),
+        st.fixed_dictionaries({}, optional={"parent_entity_name": NAMES}),
         ENVELOPE,
     ),
     st.builds(lambda number, more: end(number, **more), st.integers(1, 6), ENVELOPE),
@@ -110,6 +128,26 @@ def test_nothing_is_left_hanging(plan: list[Ask]) -> None:
         " WHERE entity.space <> relation.space"
     )
     assert view.all(across) == []
+
+
+@settings(max_examples=100)
+@given(PLANS)
+def test_a_split_loses_and_doubles_nothing(plan: list[Ask]) -> None:
+    graph = Graph()
+    for one in plan:
+        before = said(graph)
+        graph.when(one)
+        if one.tool == "execute_entity_split":
+            after = said(graph)
+            # What a part had already is kept there once.
+            assert {pair[1] for pair in before} == {pair[1] for pair in after}
+            assert len(after) == len(set(after))
+            known = {row[0] for row in graph.state.view.all("SELECT id FROM entity")}
+            assert {number for number, _ in after} <= known
+
+
+def said(graph: Graph) -> list[tuple[int, str]]:
+    return graph.state.view.all("SELECT entity, content FROM observation ORDER BY 1, 2")
 
 
 def to_be_found(state: PartitionState) -> list[tuple[int, str]]:

@@ -1,0 +1,48 @@
+"""Vectors of stored texts for reads: the model's own, kept, and never waited for too long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from infra.embedder.onnx import OnnxEmbedder
+from infra.embedder.store import models_dir
+from services.api import Unavailable
+from services.node import passages
+from services.node.passages import Passages
+
+
+@pytest.fixture(scope="module")
+def embedder() -> OnnxEmbedder:
+    return OnnxEmbedder.load(CATALOGUE[DEFAULT_MODEL], models_dir())
+
+
+def test_vectors_are_those_of_stored_texts(embedder: OnnxEmbedder) -> None:
+    found = Passages(60).vectors(embedder, ["grip at 15N", "夹爪在湿玻璃上打滑", "grip at 15N"])
+    assert found[0] is not None
+    assert np.array_equal(found[0], embedder.embed_passage("grip at 15N"))
+    assert found[1] is None, "the model does not cover it"
+    assert found[2] is found[0], "what was embedded is kept"
+
+
+def test_the_least_recently_used_is_dropped(
+    embedder: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passages, "MAX_KEPT", 2)
+    kept = Passages(60)
+    a, _, again, _ = kept.vectors(embedder, ["a", "b", "a", "c"])
+    assert again is a
+    assert kept.vectors(embedder, ["a"])[0] is a
+    b = kept.vectors(embedder, ["b"])[0]
+    assert kept.vectors(embedder, ["b"])[0] is b
+    assert kept.vectors(embedder, ["c"])[0] is not None
+
+
+def test_a_caller_is_not_kept_waiting(embedder: OnnxEmbedder) -> None:
+    with pytest.raises(Unavailable, match="asking again goes on from there"):
+        Passages(-1).vectors(embedder, ["a"])
+    closed = Passages(60)
+    closed.close()
+    with pytest.raises(Unavailable, match="ending"):
+        closed.vectors(embedder, ["a"])
