@@ -188,10 +188,12 @@ async def call(
     )
 
 
-async def until(condition: Callable[[], bool], patience_s: float = 60) -> None:
+async def until(
+    condition: Callable[[], bool], patience_s: float = 60, say: Callable[[], Any] = lambda: ""
+) -> None:
     deadline = time.monotonic() + patience_s
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
+        assert time.monotonic() < deadline, f"it did not come about: {say()}"
         await asyncio.sleep(0.02)
 
 

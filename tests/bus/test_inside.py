@@ -59,12 +59,14 @@ async def decides(node: KafkaNode, *numbers: int) -> None:
 
 async def same(*nodes: KafkaNode) -> None:
     """Every node comes to the end of the log, and they all hold the same."""
-    ends = [await nodes[0]._newest(p) for p in range(PARTITIONS)]
-    for node in nodes:
-        await until(lambda node=node: [one.state.next_offset for one in node.partitions] == ends)
-        for one in node.partitions:
-            async with one.busy:
-                pass
+    for _ in range(600):
+        await asyncio.sleep(0.1)
+        ends = [(one.decisions, one.calls) for one in await nodes[0]._kafka.all_ends()]
+        at = [[(p.shown, p.state.head.next_call) for p in node.partitions] for node in nodes]
+        if all(stands == ends for stands in at) and not any(node._reads for node in nodes):
+            break
+    else:
+        raise AssertionError(f"the log ends at {ends}, the nodes are at {at}")
     first = digest(nodes[0])
     assert any(first.values())
     for node in nodes[1:]:
@@ -83,7 +85,13 @@ def test_two_nodes_share_the_partitions_and_see_each_other(
                 mine = [{p.number for p in node.partitions if p.ours} for node in (one, two)]
                 return all(mine) and mine[0] | mine[1] == set(range(PARTITIONS))
 
-            await until(shared)
+            await until(
+                shared,
+                say=lambda: [
+                    (node._decides.owns, [p.ours for p in node.partitions], node._away)
+                    for node in (one, two)
+                ],
+            )
             for i in range(20):
                 # Into every partition, through either node.
                 learned = await call(
