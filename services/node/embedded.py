@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -22,12 +22,13 @@ from infra.embedder.store import models_dir
 from infra.log.sqlite import SqliteLog
 from infra.settings import Settings, SettingsError
 from projections.ports import Vector
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Event, Follow, Request, Unavailable
 from services.decider import tool as tools
 from services.decider.catalogue import TOOLS, read_call
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
 from services.decider.rules import Rules
+from services.node.feed import Feed
 from services.node.follow import Counted, Progress
 from services.node.gate import Gate
 from services.node.missing import MissingVectors
@@ -73,6 +74,14 @@ class EmbeddedNode:
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self.rules = rules or Rules()
         self._shown = 0
+        self.feed = Feed(
+            self.log,
+            self._voids,
+            [state.next_offset for state in self.projections.states],
+            buffer=settings.events_buffer,
+            streams=settings.events_streams,
+            timeout_s=settings.call_timeout_s,
+        )
         self.workers = [
             PartitionWorker(p, self.log, PartitionDecider(state, self.rules), self._show)
             for p, state in enumerate(self.projections.states)
@@ -171,8 +180,12 @@ class EmbeddedNode:
             ],
         }
 
+    def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        return self.feed.events(follow)
+
     def close(self) -> None:
         """Decide what is waiting, make the indexes durable, let go of everything."""
+        self.feed.close()
         self._closing.set()
         self._upkeep.join()
         self.missing.stop()
@@ -255,6 +268,16 @@ class EmbeddedNode:
     def _show(self, partition: int, counted: Counted) -> None:
         self.projections.show(partition, counted)
         self._shown += 1
+        self.feed.publish(partition, counted)
+
+    async def _voids(self, partition: int, start: int, end: int) -> set[int]:
+        def look() -> set[int]:
+            with self.using.shared():
+                view = self.projections.states[partition].reader()
+                sql = "SELECT offset FROM void WHERE offset >= ? AND offset < ?"
+                return {row[0] for row in view.all(sql, start, end)}
+
+        return await asyncio.get_running_loop().run_in_executor(self._reading, look)
 
     def _inputs_of(self, call: Call) -> Inputs:
         """What a call on the log needs for deciding."""
