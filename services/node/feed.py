@@ -39,6 +39,7 @@ MAX_LAST: Final = 1000
 MAX_BUFFER_BYTES: Final = 8 * 1024 * 1024
 ACTORS_KEPT: Final = 4096
 POLL_S: Final = 0.02
+CLOSING: Final = "The service is closing"
 
 Voids = Callable[[int, int, int], Awaitable[set[int]]]
 """The offsets of a partition's void decisions from one offset up to before another."""
@@ -162,8 +163,10 @@ class Feed:
 
     def publish(self, partition: int, counted: Counted) -> None:
         """A decision counts, and the projections show it. In order within a partition, from its
-        thread."""
+        thread; one that comes again changes nothing."""
         with self._lock:
+            if counted.offset < self._shown[partition]:
+                return
             self._shown[partition] = counted.offset + 1
             if not self._followers or not is_news(counted.decision):
                 return
@@ -185,6 +188,8 @@ class Feed:
         """See `services.api.Service.events`."""
         space = None if follow.space is None else space_named(follow.tenant, follow.space)
         wish = _Wish(follow.tenant, space)
+        if self._closed:
+            raise Unavailable(CLOSING)
         if self._open >= self._streams:
             raise Unavailable(
                 f"{self._streams} streams are open, which is the limit; close one, or try later"
@@ -211,9 +216,12 @@ class Feed:
                 reason = f"This reader fell more than {self._most} events behind"
                 yield last_event("cut_off", str(place), reason)
             elif follower is not None:
-                yield last_event("closing", str(place), "The service is closing")
-        except LogError as error:
-            raise Unavailable(str(error)) from None
+                yield last_event("closing", str(place), CLOSING)
+        except (LogError, RuntimeError) as error:
+            # Threads that are shut down take no work: that is how reading ends when closing.
+            if isinstance(error, RuntimeError) and not self._closed:
+                raise
+            raise Unavailable(CLOSING if self._closed else str(error)) from None
         finally:
             self._open -= 1
             if follower is not None:
