@@ -24,7 +24,7 @@ def serve(
     toolsets: str | None,
     model: str | None,
 ) -> None:
-    """Serve MCP over HTTP: POST /mcp, GET /healthz, GET /metrics.
+    """Serve MCP over HTTP: POST /mcp, GET /events, GET /healthz, GET /metrics.
 
     \b
     Examples:
