@@ -1,4 +1,4 @@
-"""A decision's facts as people and followers read them."""
+"""A decision's facts as people read them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import msgspec
 
 from events.codec import decode_facts, tag_of
 from events.envelope import Decision
-from projections.times import iso
-from services.decider.catalogue import TOOLS
-
-_OF_THE_LOG = ("type", "embedding")
-"""Fields that only mean something beside the record: `embedding` is a place among its vectors."""
 
 
 def facts_of(decision: Decision) -> list[dict[str, Any]]:
@@ -20,29 +15,3 @@ def facts_of(decision: Decision) -> list[dict[str, Any]]:
         {"fact": tag_of(type(fact)), **msgspec.to_builtins(fact)}
         for fact in decode_facts(decision.facts)
     ]
-
-
-def is_news(decision: Decision) -> bool:
-    """Whether followers are told: it changed something. What a read leaves behind is not news, or
-    a follower that looks things up would be told of its own looking; neither are late vectors."""
-    tool = TOOLS.get(decision.tool)
-    return bool(decision.facts) and not (tool is not None and (tool.reads or tool.internal))
-
-
-def news(partition: int, offset: int, decision: Decision, actor: str) -> bytes:
-    """The JSON object that followers get for a decision."""
-    facts = [
-        {name: value for name, value in fact.items() if name not in _OF_THE_LOG}
-        for fact in facts_of(decision)
-    ]
-    return msgspec.json.encode(
-        {
-            "position": f"{partition}:{offset}",
-            "at": iso(decision.at_us),
-            "tool": decision.tool,
-            "actor": actor,
-            "call_id": decision.call_id,
-            "space": decision.space.removeprefix(f"{decision.tenant}/"),
-            "facts": facts,
-        }
-    )

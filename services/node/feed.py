@@ -23,7 +23,7 @@ from events.codec import decode_call, decode_decision
 from events.envelope import Decision
 from events.log import Log, LogError
 from services.api import Event, Follow, Unavailable, last_event
-from services.facts import is_news, news
+from services.news import is_news, news
 from services.node.follow import Counted
 from services.node.positions import Place, partitions_of, place_after, space_named
 
