@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -43,6 +44,39 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: str | None = None
 
 
+class Follow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whose changes somebody wants to be told of, and from where on.
+
+    `space` is a space as callers name it (`graph`, `robot/COLLECTION`), None for all of the
+    tenant's. It begins after the position `after` (`start`: at the very beginning), or with the
+    `last` so many changes, else at the present. Without `live` it ends at the present.
+    """
+
+    tenant: str = "default"
+    space: str | None = None
+    after: str | None = None
+    last: int | None = None
+    live: bool = True
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing a follower is told; `position` is where to go on from after it.
+
+    `opened` comes first. `decided` is a change, with the JSON object in `data`. At `present` what
+    had happened before is through. `cut_off` (the reader was too slow) and `closing` come last,
+    each with its reason in `data`.
+    """
+
+    kind: Literal["opened", "decided", "present", "cut_off", "closing"]
+    position: str
+    data: bytes = b"{}"
+
+
+def last_event(kind: Literal["cut_off", "closing"], position: str, reason: str) -> Event:
+    told = {"position": position, "reason": f"{reason}; go on with after={position}"}
+    return Event(kind=kind, position=position, data=msgspec.json.encode(told))
+
+
 class Unavailable(Exception):
     """The service could not answer; the sentence says whether the call may still be carried out,
     and how to ask again."""
@@ -55,4 +89,9 @@ class Service(Protocol):
 
     async def health(self) -> dict[str, Any]:
         """What `/healthz` shows: `status` is `ok`, `starting` or `degraded`."""
+        ...
+
+    def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        """Changes as they are decided, each once and in the order of their space. The first step
+        raises `Refused` for a wish that cannot be met, or `Unavailable`. To be closed."""
         ...

@@ -8,15 +8,9 @@ from typing import Any
 import msgspec
 
 from events.chain import Head, extend, void_reason
-from events.codec import (
-    NewerVersion,
-    Undecodable,
-    decode_call,
-    decode_decision,
-    decode_facts,
-    tag_of,
-)
+from events.codec import NewerVersion, Undecodable, decode_call, decode_decision
 from events.envelope import Call, Decision, sha256
+from services.facts import facts_of
 from services.node.follow import BATCH, OnProgress, ReadableLog
 
 
@@ -187,8 +181,4 @@ def latest(log: ReadableLog, partition: int, *, refused_only: bool = False) -> I
 
 
 def _entry(call: bytes, decision: Decision) -> Entry:
-    facts = [
-        {"fact": tag_of(type(fact)), **msgspec.to_builtins(fact)}
-        for fact in decode_facts(decision.facts)
-    ]
-    return Entry(decision.at_us, decode_call(call), decision, facts)
+    return Entry(decision.at_us, decode_call(call), decision, facts_of(decision))

@@ -10,14 +10,14 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import msgspec
 
 from events.arguments import MAX_ARGUMENT_BYTES
 from events.envelope import Truncated, sha256
-from services.api import Answer, Request, Service
+from services.api import Answer, Event, Follow, Request, Service
 
 KEPT_BYTES = 1000
 """How much is kept of arguments that are too large or cannot be read."""
@@ -80,6 +80,18 @@ class Calls:
         truncated = Truncated(reason, given.size, given.sha256)
         head = given.head[:KEPT_BYTES]
         return await self._ask(self._request(tool, head, client, truncated=truncated, fields={}))
+
+    def events(
+        self,
+        space: str | None,
+        *,
+        after: str | None = None,
+        last: int | None = None,
+        live: bool = True,
+    ) -> AsyncGenerator[Event, None]:
+        """What changes in a space of the client's tenant, or in all of them."""
+        follow = Follow(tenant=self._tenant, space=space, after=after, last=last, live=live)
+        return self.service.events(follow)
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for the calls under way, at most `timeout_s` seconds."""

@@ -19,6 +19,8 @@ from services.gateway.pipes import Lines, Output
 
 MAX_IN_FLIGHT = 256
 """Requests that may be under way; more are left in the pipe."""
+LASTING = "subscriptions/listen"
+"""Answered only at the end, so nobody waits for the answer."""
 FINISH_S = 10.0
 """How long requests under way may take to finish once the client is gone."""
 
@@ -71,7 +73,8 @@ class Connection:
                 self._refuse(malformed.unreadable(line))
                 continue
             if isinstance(message, types.JSONRPCRequest):
-                self._under_way.add(message.id)
+                if message.method != LASTING:
+                    self._under_way.add(message.id)
             elif isinstance(message, types.JSONRPCNotification):
                 self._note_cancelled(message)
             return SessionMessage(message)

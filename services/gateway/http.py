@@ -31,6 +31,7 @@ from services.gateway.calls import KEPT_BYTES, Calls, Raw
 from services.gateway.malformed import MAX_MESSAGE_BYTES
 from services.gateway.mcp_server import build
 from services.gateway.metrics import Measured
+from services.gateway.sse import Events
 
 if TYPE_CHECKING:
     from infra.settings import Settings
@@ -46,11 +47,13 @@ class Mcp:
     """The endpoint: completes what plain clients leave out, answers what cannot be read, and hands
     the rest to the SDK."""
 
-    def __init__(self, calls: Calls, security: TransportSecuritySettings | None) -> None:
+    def __init__(
+        self, calls: Calls, security: TransportSecuritySettings | None, ending: asyncio.Event
+    ) -> None:
         self._calls = calls
         self._security = TransportSecurityMiddleware(security)
         self.manager = StreamableHTTPSessionManager(
-            build(calls),
+            build(calls, ending=ending),
             json_response=True,
             stateless=True,
             security_settings=security,
@@ -133,7 +136,9 @@ def build_app(service: Service, settings: Settings, lifespan_service: Any = None
     calls = Calls(
         measured, tenant=settings.tenant, actor=settings.actor, families=settings.families
     )
-    mcp = Mcp(calls, security_settings(settings.host))
+    ending = asyncio.Event()
+    mcp = Mcp(calls, security_settings(settings.host), ending)
+    events = Events(calls, security_settings(settings.host), ending)
 
     async def healthz(_: Request) -> Response:
         try:
@@ -150,7 +155,7 @@ def build_app(service: Service, settings: Settings, lifespan_service: Any = None
     async def home(_: Request) -> Response:
         return PlainTextResponse(
             "Mnemolog: memory for agents and robots. Speak MCP to POST /mcp; "
-            "GET /healthz and GET /metrics tell how it is.\n"
+            "GET /events tells what changes; GET /healthz and GET /metrics tell how it is.\n"
         )
 
     @contextlib.asynccontextmanager
@@ -161,15 +166,18 @@ def build_app(service: Service, settings: Settings, lifespan_service: Any = None
         if lifespan_service is not None:
             await lifespan_service.close()
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/mcp", mcp, methods=["POST"]),
+            Route("/events", events, methods=["GET"]),
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Route("/", home),
         ],
         lifespan=lifespan,
     )
+    app.state.ending = ending
+    return app
 
 
 def security_settings(host: str) -> TransportSecuritySettings | None:
@@ -223,13 +231,27 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+class _Server(uvicorn.Server):
+    """Waits for requests under way when it ends; those that would never end by themselves are told
+    first."""
+
+    def __init__(self, config: uvicorn.Config, ending: asyncio.Event) -> None:
+        super().__init__(config)
+        self._told = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._told.set()
+        await super().shutdown(sockets)
+
+
 async def _serve(settings: Settings, listening: socket.socket) -> None:
     from services.node.shared import SharedService
 
     service = SharedService(settings, exclusive=True)
     await service.start()
+    app = build_app(service, settings, service)
     config = uvicorn.Config(
-        build_app(service, settings, service),
+        app,
         log_level="warning",
         access_log=False,
         lifespan="on",
@@ -238,7 +260,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config, app.state.ending)
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import mcp_types as types
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 from services.api import Answer, Unavailable
 from services.gateway import identity
 from services.gateway.calls import Calls, raw
+from services.gateway.resources import Resources
 from services.gateway.tools import ALL, definitions, names, schemas
 
 _log = structlog.get_logger("mnemolog.gateway")
@@ -22,10 +24,14 @@ _log = structlog.get_logger("mnemolog.gateway")
 Context = ServerRequestContext[Any, Any]
 
 
-def build(calls: Calls) -> Server[Any]:
+def build(
+    calls: Calls, *, ending: asyncio.Event | None = None, duplex: bool = False
+) -> Server[Any]:
     """An MCP server over `calls`, for any transport of the SDK. It offers the families that the
-    calls may name; a tool of another one is unknown."""
+    calls may name; a tool of another one is unknown. `ending` is set when requests that last are
+    to end; `duplex` tells that there is a connection to send notifications on at any time."""
     families = calls.families or ALL
+    resources = Resources(calls, families, ending or asyncio.Event())
 
     async def list_tools(
         _: Context, params: types.PaginatedRequestParams | None
@@ -80,7 +86,14 @@ def build(calls: Calls) -> Server[Any]:
         version=identity.VERSION,
         title=identity.TITLE,
         instructions=identity.INSTRUCTIONS,
+        lifespan=resources.lifespan,
         on_list_tools=list_tools,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
+        on_subscribe_resource=resources.subscribe if duplex else None,
+        on_unsubscribe_resource=resources.unsubscribe if duplex else None,
+        on_subscriptions_listen=resources.listen,
         get_tool_input_schema=schemas(families).get,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)

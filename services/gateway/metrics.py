@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     disable_created_metrics,
     generate_latest,
@@ -16,7 +18,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from services.api import Answer, Request, Service, Unavailable
+from services.api import Answer, Event, Follow, Request, Service, Unavailable
 from services.gateway.tools import names
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -45,6 +47,16 @@ class Measured:
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
+        self._streams = Gauge(
+            "mnemolog_event_streams",
+            "Streams of events that are open, MCP subscriptions included.",
+            registry=self._registry,
+        )
+        self._cut_off = Counter(
+            "mnemolog_event_streams_cut_off",
+            "Streams of events that were ended because their reader was too slow.",
+            registry=self._registry,
+        )
 
     async def call(self, request: Request) -> Answer:
         # Names that clients make up must not make series.
@@ -61,6 +73,14 @@ class Measured:
 
     async def health(self) -> dict[str, Any]:
         return await self._service.health()
+
+    async def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        with self._streams.track_inprogress():
+            async with aclosing(self._service.events(follow)) as events:
+                async for event in events:
+                    if event.kind == "cut_off":
+                        self._cut_off.inc()
+                    yield event
 
     async def exposition(self) -> bytes:
         """The metrics as text, with the health of this moment."""

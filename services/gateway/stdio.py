@@ -58,7 +58,10 @@ def greeting(line: bytes) -> tuple[int | str, bytes] | None:
         version = identity.HANDSHAKE_VERSIONS[-1]
     result = {
         "protocolVersion": version,
-        "capabilities": {"tools": {"listChanged": False}},
+        "capabilities": {
+            "resources": {"subscribe": True, "listChanged": False},
+            "tools": {"listChanged": False},
+        },
         "serverInfo": {
             "name": identity.NAME,
             "title": identity.TITLE,
@@ -82,7 +85,7 @@ async def serve(open_calls: Callable[[], Awaitable[Calls]], lines: Lines, output
     from services.gateway.mcp_server import build
 
     connection = Connection(calls, lines, output, first, greeted[0] if greeted else None)
-    server = build(calls)
+    server = build(calls, duplex=True)
     await server.run(connection, connection, server.create_initialization_options())
     await calls.finish(FINISH_S)
 

@@ -46,6 +46,7 @@ class EmbeddedNode(Node):
             undo.callback(self.projections.close)
             self.projections.catch_up(self.log, progress)
             undo.pop_all()
+        self._open_feed(self.log)
         self.workers = [
             PartitionWorker(p, self.log, PartitionDecider(state, self.rules), self._show)
             for p, state in enumerate(self.projections.states)
@@ -75,6 +76,7 @@ class EmbeddedNode(Node):
 
     def close(self) -> None:
         """Decide what is waiting, make the indexes durable, let go of everything."""
+        self.feed.close()
         self._stop_background()
         for worker in self.workers:
             worker.stop()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.api import Answer, Request, Unavailable
+from events.arguments import Refused
+from services.api import Answer, Event, Follow, Request, Unavailable, last_event
+from services.node.feed import Buffer
 from services.node.wire import Ask, Told, read_frame, socket_path, told_decoder, write_frame
+
+MAX_BUFFERED = 1000
+"""Events that may wait here for their reader, besides those that wait at the holder."""
 
 
 class HolderLost(Exception):
@@ -24,6 +29,7 @@ class Guest:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[Told]] = {}
         self._progress: dict[int, Callable[[int, int], None]] = {}
+        self._streams: dict[int, Buffer[Told]] = {}
         self._last = 0
         self._listening = asyncio.create_task(self._listen())
 
@@ -45,6 +51,35 @@ class Guest:
 
     async def rebuild(self, verify: bool, progress: Callable[[int, int], None]) -> dict[str, Any]:
         return (await self._ask(progress, op="rebuild", verify=verify)).result or {}
+
+    async def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        if self._listening.done():
+            raise HolderLost
+        self._last += 1
+        number, position = self._last, follow.after or ""
+        buffer = self._streams[number] = Buffer[Told](MAX_BUFFERED)
+        told: Told | None = None
+        try:
+            write_frame(self._writer, Ask(id=number, op="events", follow=follow))
+            await self._writer.drain()
+            while (told := await buffer.take()) is not None and told.event is not None:
+                position = told.event.position
+                yield told.event
+        except ConnectionError:
+            raise HolderLost from None
+        finally:
+            del self._streams[number]
+            if told is None or told.event is not None:
+                with contextlib.suppress(ConnectionError):
+                    write_frame(self._writer, Ask(id=number, op="stop"))
+        if told is None and buffer.lost:
+            yield last_event("cut_off", position, f"This reader fell {MAX_BUFFERED} events behind")
+        elif told is None:
+            raise HolderLost
+        elif told.unavailable is not None:
+            raise Unavailable(told.unavailable)
+        elif told.refused is not None:
+            raise Refused(told.refused)
 
     async def ended(self) -> None:
         """Returns when the holder is gone."""
@@ -86,12 +121,18 @@ class Guest:
                     if told.id in self._progress:
                         self._progress[told.id](*told.progress)
                     continue
+                if told.id in self._streams:
+                    data = told.event.data if told.event is not None else b""
+                    self._streams[told.id].put(told, len(data))
+                    continue
                 future = self._waiting.get(told.id)
                 if future is not None and not future.done():
                     future.set_result(told)
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             pass
         finally:
+            for buffer in self._streams.values():
+                buffer.end()
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(HolderLost())

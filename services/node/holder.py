@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import fcntl
 import os
+from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
 
+from events.arguments import Refused
 from infra.settings import Settings
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Event, Follow, Request, Unavailable
 from services.node.logs import with_its_log
 from services.node.node import Node
 from services.node.rebuild import rebuild_live
@@ -100,6 +103,9 @@ class Holder:
     async def health(self) -> dict[str, Any]:
         return await self.node.health()
 
+    def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        return self.node.events(follow)
+
     async def close(self) -> None:
         """Calls that were taken are decided; guests find another holder."""
         if self._server is not None:
@@ -114,20 +120,24 @@ class Holder:
         task = asyncio.current_task()
         assert task is not None
         self._guests.add(task)
-        asks: set[asyncio.Task[None]] = set()
+        asks: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
                 ask = ask_decoder.decode(await read_frame(reader))
+                if ask.op == "stop":
+                    if ask.id in asks:
+                        asks[ask.id].cancel()
+                    continue
                 work = asyncio.create_task(self._answer(ask, writer))
-                asks.add(work)
-                work.add_done_callback(asks.discard)
+                asks[ask.id] = work
+                work.add_done_callback(partial(asks.pop, ask.id))
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             pass
         except asyncio.CancelledError:
             pass  # by `close`; asyncio would write a traceback for a handler that was cancelled
         finally:
             self._guests.discard(task)
-            for work in asks:
+            for work in list(asks.values()):
                 work.cancel()
             writer.close()
 
@@ -138,18 +148,30 @@ class Holder:
                 told.answer = await self.call(ask.request)
             elif ask.op == "health":
                 told.result = await self.health()
+            elif ask.op == "events" and ask.follow is not None:
+                await self._tell(ask.id, ask.follow, writer)
             elif ask.op == "rebuild":
                 told.result = await self._rebuild(ask, writer)
             else:
                 told.unavailable = f"This version does not know {ask.op[:40]!r}"
         except Unavailable as error:
             told.unavailable = str(error)
+        except Refused as refused:
+            told.refused = refused.sentence
+        except ConnectionError:
+            return
         except Exception as error:
             _log.error("a call from another process failed", error=str(error), exc_info=True)
             told.unavailable = "The call failed inside the service; its log tells why"
         with contextlib.suppress(ConnectionError):
             write_frame(writer, told)
             await writer.drain()
+
+    async def _tell(self, number: int, follow: Follow, writer: asyncio.StreamWriter) -> None:
+        async with contextlib.aclosing(self.events(follow)) as events:
+            async for event in events:
+                write_frame(writer, Told(id=number, event=event))
+                await writer.drain()
 
     async def _rebuild(self, ask: Ask, writer: asyncio.StreamWriter) -> dict[str, Any]:
         loop = asyncio.get_running_loop()

@@ -121,6 +121,7 @@ class KafkaNode(Node):
         self.projections.catch_up(self.log, progress)
         for partition in self.partitions:
             partition.shown = partition.state.next_offset
+        self._open_feed(self._kafka)
         remember(self.settings)
 
     async def _start(self) -> None:
@@ -359,6 +360,8 @@ class KafkaNode(Node):
             partition.state = state
 
     async def aclose(self) -> None:
+        if hasattr(self, "feed"):
+            self.feed.close()
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)

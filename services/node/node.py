@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,18 +18,20 @@ import structlog
 from events.arguments import Arguments, Refused
 from events.envelope import Answered, Call
 from events.ids import partition_of_space
+from events.log import Log
 from infra.embedder.catalogue import CATALOGUE, Model, covers
 from infra.embedder.lazy import BackgroundEmbedder
 from infra.embedder.store import models_dir
 from infra.settings import Settings, SettingsError, qdrant_api_key
 from projections.ports import Vector
 from projections.state.store import PartitionState
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Event, Follow, Request, Unavailable
 from services.counted import Counted
 from services.decider import tool as tools
 from services.decider.catalogue import TOOLS, read_call
 from services.decider.decide import Inputs
 from services.decider.rules import Rules
+from services.node.feed import Feed
 from services.node.follow import ReadableLog
 from services.node.gate import Gate
 from services.node.missing import MissingVectors
@@ -55,8 +57,9 @@ _log = structlog.get_logger("mnemolog.node")
 
 
 class Node(ABC):
-    """A node opens its log and projections, then calls `_begin`."""
+    """A node opens its log, its projections and its feed, then calls `_begin`."""
 
+    feed: Feed
     directory: Path
     """Where its projections are."""
     projections: Projections
@@ -288,6 +291,30 @@ class Node(ABC):
     def _show(self, partition: int, counted: Counted) -> None:
         self.projections.show(partition, counted)
         self._shown += 1
+        self.feed.publish(partition, counted)
+
+    def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        return self.feed.events(follow)
+
+    def _open_feed(self, log: Log) -> None:
+        """Before anything is shown that was not when the projections were opened."""
+        self.feed = Feed(
+            log,
+            self._voids,
+            [state.next_offset for state in self.projections.states],
+            buffer=self.settings.events_buffer,
+            streams=self.settings.events_streams,
+            timeout_s=self.settings.call_timeout_s,
+        )
+
+    async def _voids(self, partition: int, start: int, end: int) -> set[int]:
+        def look() -> set[int]:
+            with self.using.shared():
+                view = self.projections.states[partition].reader()
+                sql = "SELECT offset FROM void WHERE offset >= ? AND offset < ?"
+                return {row[0] for row in view.all(sql, start, end)}
+
+        return await asyncio.get_running_loop().run_in_executor(self._reading, look)
 
     def _begin(self) -> None:
         self._begun = True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from infra.log.kafka import KafkaLog
 from infra.settings import Settings, SettingsError
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Event, Follow, Request, Unavailable
 from services.node.feeder import Feeder
 from services.node.kafka import projectors
 from services.node.logs import SyncLog
@@ -48,6 +49,9 @@ class ProjectorNode:
 
     async def call(self, request: Request) -> Answer:
         raise Unavailable("This process is a projector and takes no calls; ask a gateway")
+
+    def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        raise Unavailable("This process is a projector and tells no events; ask a gateway")
 
     async def health(self) -> dict[str, Any]:
         reasons = [one for one in (self._feeder.failed, self._feeder.away) if one]

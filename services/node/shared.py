@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
 import structlog
 
 from events.log import LogError
 from infra.settings import Settings, SettingsError
 from projections.state.store import StateError
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Event, Follow, Request, Unavailable
 from services.node.guest import Guest, HolderLost
 from services.node.holder import DirectoryLock, Holder
 
@@ -61,6 +62,22 @@ class SharedService:
         found = await self._through(lambda way: way.health())
         holds = isinstance(self._way, Holder)
         return {**found, "data": str(self.settings.data_dir), "holds_store": holds}
+
+    async def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        """Goes on, from where it was, with the next holder when one is lost."""
+        told: set[str] = set()
+        while True:
+            way = await self._attached()
+            try:
+                async with contextlib.aclosing(way.events(follow)) as events:
+                    async for event in events:
+                        follow = msgspec.structs.replace(follow, after=event.position, last=None)
+                        if event.kind == "decided" or event.kind not in told:
+                            told.add(event.kind)
+                            yield event
+                return
+            except HolderLost:
+                self._lose(way)
 
     @property
     def holder(self) -> Holder | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from services.api import Answer, Request
+from services.api import Answer, Event, Follow, Request
 
 MAX_FRAME = 32 * 1024 * 1024
 MAX_SOCKET_PATH = 100
@@ -19,22 +19,25 @@ MAX_SOCKET_PATH = 100
 
 
 class Ask(msgspec.Struct, omit_defaults=True):
-    """`op` is `call`, `health` or `rebuild`."""
+    """`op` is `call`, `health`, `rebuild` or `events`; `stop` ends the events of the same id."""
 
     id: int
     op: str
     request: Request | None = None
     verify: bool = False
+    follow: Follow | None = None
 
 
 class Told(msgspec.Struct, omit_defaults=True):
-    """The answer to the `Ask` of the same id; with `progress`, there is more to come."""
+    """The answer to the `Ask` of the same id; with `progress` or `event`, there is more to come."""
 
     id: int
     answer: Answer | None = None
     result: dict[str, Any] | None = None
     unavailable: str | None = None
     progress: tuple[int, int] | None = None
+    event: Event | None = None
+    refused: str | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -134,7 +134,7 @@ def test_the_greeting_is_what_the_sdk_would_say(version: str) -> None:
         os.close(end)
         calls = Calls(Recorder())
         connection = Connection(calls, Lines(empty), Output(theirs), first=asked)
-        server = build(calls)
+        server = build(calls, duplex=True)
         await server.run(connection, connection, server.create_initialization_options())
         line = await Lines(ours).next()
         for fd in (ours, theirs, empty):

@@ -1,0 +1,272 @@
+"""The changes of a space as MCP resources: read the newest, or be told when there are more.
+
+Being told needs a way to the client. Over stdio there is one: `resources/subscribe`, or from
+protocol version 2026-07-28 on `subscriptions/listen`. Over HTTP only the latter has one, the
+stream that answers it; a request of an earlier version is over once it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any
+from urllib.parse import unquote
+
+import mcp_types as types
+import msgspec
+import structlog
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import (
+    SUBSCRIPTION_ID_META_KEY,
+    ResourceUpdated,
+    event_to_notification,
+)
+
+from events.arguments import Refused
+from services.api import Event, Unavailable
+from services.gateway.calls import Calls
+
+ALL = "mnemolog://events"
+NEWEST = 50
+"""How many changes a resource holds."""
+MAX_BYTES = 1024 * 1024
+"""A resource is no larger, one change that is so by itself aside."""
+MAX_WATCHED = 64
+"""Resources that one client may be told of."""
+PAUSE_S = 0.2
+"""A client is told of a resource once in so long at most."""
+RETRY_S = 1.0
+
+_log = structlog.get_logger("mnemolog.resources")
+
+Context = ServerRequestContext[Any, Any]
+
+
+class Watch:
+    """Has `tell` called after a space changed, once for changes that come close together."""
+
+    def __init__(
+        self, calls: Calls, space: str | None, tell: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._calls = calls
+        self._space = space
+        self._tell = tell
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """From when this returns, no change is missed."""
+        events = self._calls.events(self._space)
+        first = await anext(events)
+        self._tasks = [
+            asyncio.create_task(self._follow(events, first.position)),
+            asyncio.create_task(self._tell_all()),
+        ]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self, events: AsyncGenerator[Event, None], position: str) -> None:
+        while True:
+            kind = ""
+            try:
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        position, kind = event.position, event.kind
+                        if kind in ("decided", "cut_off"):
+                            self._changed.set()
+            except Unavailable as error:
+                _log.warning("following is interrupted", reason=str(error))
+                await asyncio.sleep(RETRY_S)
+            if kind == "closing":
+                return
+            events = self._calls.events(self._space, after=position)
+
+    async def _tell_all(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._tell()
+            await asyncio.sleep(PAUSE_S)
+
+
+class Watches:
+    """What one client is told of, by resource."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._open: dict[str, Watch] = {}
+
+    async def add(self, uri: str, space: str | None, tell: Callable[[], Awaitable[None]]) -> None:
+        if uri in self._open:
+            return
+        if len(self._open) >= MAX_WATCHED:
+            raise MCPError(
+                types.INVALID_PARAMS, f"At most {MAX_WATCHED} resources can be subscribed to"
+            )
+        watch = self._open[uri] = Watch(self._calls, space, tell)
+        try:
+            await watch.open()
+        except (Refused, Unavailable) as error:
+            del self._open[uri]
+            code = types.INVALID_PARAMS if isinstance(error, Refused) else types.INTERNAL_ERROR
+            raise MCPError(code, str(error)) from None
+
+    async def remove(self, uri: str) -> None:
+        watch = self._open.pop(uri, None)
+        if watch is not None:
+            await watch.close()
+
+    async def close(self) -> None:
+        for uri in list(self._open):
+            await self.remove(uri)
+
+
+class Resources:
+    """The handlers. `families` are those that are offered; `ending` is set when the server is
+    about to stop."""
+
+    def __init__(self, calls: Calls, families: frozenset[str], ending: asyncio.Event) -> None:
+        self._calls = calls
+        self._families = families
+        self._ending = ending
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _: Server[Any]) -> AsyncIterator[Watches]:
+        """Over stdio this is the client's connection."""
+        watches = Watches(self._calls)
+        try:
+            yield watches
+        finally:
+            await watches.close()
+
+    async def list(
+        self, _: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        found = [_resource(ALL, "events", "All changes", "The newest changes in all spaces.")]
+        if "graph" in self._families:
+            words = "The newest changes of the knowledge graph."
+            found.append(_resource(f"{ALL}/graph", "graph-events", "Graph changes", words))
+        return types.ListResourcesResult(resources=found)
+
+    async def templates(
+        self, _: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        found = []
+        if "robot" in self._families:
+            found.append(
+                types.ResourceTemplate(
+                    uri_template=f"{ALL}/robot/{{collection}}",
+                    name="robot-events",
+                    title="Changes of a collection",
+                    description="The newest changes of a robot collection's memories.",
+                    mime_type="application/json",
+                )
+            )
+        return types.ListResourceTemplatesResult(resource_templates=found)
+
+    async def read(
+        self, _: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        space = self._space(params.uri)
+        found: list[bytes] = []
+        position = ""
+        try:
+            events = self._calls.events(space, last=NEWEST, live=False)
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    position = event.position
+                    if event.kind == "decided":
+                        found.append(event.data)
+        except Refused as refused:
+            raise MCPError(types.INVALID_PARAMS, refused.sentence) from None
+        except Unavailable as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+        while len(found) > 1 and sum(map(len, found)) > MAX_BYTES:
+            del found[0]
+        shown = [msgspec.Raw(one) for one in found]
+        text = msgspec.json.encode({"space": space, "position": position, "events": shown})
+        contents = types.TextResourceContents(
+            uri=params.uri, mime_type="application/json", text=text.decode()
+        )
+        return types.ReadResourceResult(contents=[contents])
+
+    async def subscribe(
+        self, ctx: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        session, uri = ctx.session, params.uri
+        watches: Watches = ctx.lifespan_context
+        await watches.add(uri, self._space(uri), lambda: session.send_resource_updated(uri))
+        return types.EmptyResult()
+
+    async def unsubscribe(
+        self, ctx: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        watches: Watches = ctx.lifespan_context
+        await watches.remove(params.uri)
+        return types.EmptyResult()
+
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Changes of resources are all there is to be told of: the lists stay as they are."""
+        meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        acknowledged = asyncio.Event()
+
+        async def tell(uri: str) -> None:
+            await acknowledged.wait()
+            await ctx.session.send_notification(
+                event_to_notification(ResourceUpdated(uri), meta), ctx.request_id
+            )
+
+        wanted = dict.fromkeys(params.notifications.resource_subscriptions or ())
+        honored = [uri for uri in wanted if self._is_known(uri)]
+        async with self.lifespan(None) as watches:  # type: ignore[arg-type]
+            for uri in honored:
+                await watches.add(uri, self._space(uri), lambda uri=uri: tell(uri))  # type: ignore[misc]
+            await ctx.session.send_notification(
+                types.SubscriptionsAcknowledgedNotification(
+                    params=types.SubscriptionsAcknowledgedNotificationParams(
+                        notifications=types.SubscriptionFilter(
+                            resource_subscriptions=honored or None
+                        ),
+                        _meta=meta,
+                    )
+                ),
+                ctx.request_id,
+            )
+            acknowledged.set()
+            await self._ending.wait()
+        return types.SubscriptionsListenResult(_meta=meta)
+
+    def _is_known(self, uri: str) -> bool:
+        try:
+            self._space(uri)
+        except MCPError:
+            return False
+        return True
+
+    def _space(self, uri: str) -> str | None:
+        """The space whose changes a resource holds; None for all of them."""
+        if uri == ALL:
+            return None
+        space = unquote(uri.removeprefix(f"{ALL}/"))
+        family = space.partition("/")[0]
+        if not uri.startswith(f"{ALL}/") or family not in self._families:
+            raise MCPError(
+                types.INVALID_PARAMS,
+                f"There is no resource {uri[:140]!r}; there are {ALL}, {ALL}/graph and "
+                f"{ALL}/robot/COLLECTION",
+            )
+        return space
+
+
+def _resource(uri: str, name: str, title: str, description: str) -> types.Resource:
+    return types.Resource(
+        uri=uri, name=name, title=title, description=description, mime_type="application/json"
+    )

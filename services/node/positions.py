@@ -1,0 +1,74 @@
+"""Where a follower stands: the next decision of each partition it follows.
+
+Written down it is the last one of each that it has seen, `0:41` or `0:41,3:7`. A partition that is
+left out had nothing yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from events.arguments import Name, Refused
+from events.ids import partition_of_space
+from projections.state.graph import graph_space
+from projections.state.robot import robot_space
+
+START = "start"
+_POSITION = re.compile(r"\d{1,4}:\d{1,18}(,\d{1,4}:\d{1,18})*")
+
+
+class Place(dict[int, int]):
+    """The offset of the next decision, by partition."""
+
+    def __str__(self) -> str:
+        return ",".join(f"{p}:{offset - 1}" for p, offset in self.items() if offset > 0) or START
+
+    def behind(self, ends: Place) -> int:
+        """How many decisions the partition that is furthest behind `ends` has to go."""
+        return max(ends[partition] - offset for partition, offset in self.items())
+
+
+def space_named(tenant: str, name: str) -> str:
+    """The key of a space from the name that callers know it by."""
+    family, _, collection = name.partition("/")
+    if name == "graph":
+        return graph_space(tenant)
+    if family == "robot" and collection:
+        try:
+            return robot_space(tenant, msgspec.convert(collection, Name))
+        except msgspec.ValidationError:
+            pass
+    raise Refused(
+        f"space can be graph, or robot/ and the name of a collection, such as robot/default; "
+        f"not {name[:140]!r}"
+    )
+
+
+def partitions_of(space: str | None, count: int) -> list[int]:
+    return list(range(count)) if space is None else [partition_of_space(space, count)]
+
+
+def place_after(after: str, partitions: Sequence[int], count: int) -> Place:
+    """The place after a position that somebody wrote down."""
+    if after == START:
+        return Place(dict.fromkeys(partitions, 0))
+    if len(after) > 32 * count or not _POSITION.fullmatch(after):
+        raise Refused(
+            f"after must be start, or a position from an earlier event or answer, such as 0:41; "
+            f"not {after[:60]!r}"
+        )
+    seen = {int(p): int(offset) for p, offset in (one.split(":") for one in after.split(","))}
+    unknown = [p for p in seen if p >= count]
+    if unknown:
+        raise Refused(
+            f"after names partition {unknown[0]}, and the log has {count}: it is of another store"
+        )
+    if len(partitions) == 1 and partitions[0] not in seen:
+        raise Refused(
+            f"after is a position in partition {next(iter(seen))}, and the space is in "
+            f"{partitions[0]}: give one that an event of this space had"
+        )
+    return Place({p: seen.get(p, -1) + 1 for p in partitions})
