@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import mcp_types as types
@@ -12,7 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from services.api import Answer, Unavailable
+from services.api import Answer, Progress, Unavailable
 from services.gateway import identity
 from services.gateway.calls import Calls, raw
 from services.gateway.tools import ALL, definitions, schemas
@@ -40,7 +41,7 @@ def build(calls: Calls) -> Server[Any]:
                 await calls.refuse(reason, given, params.name, client_name(ctx))
                 raise MCPError(types.INVALID_PARAMS, reason)
             answer = await calls.call(
-                params.name, params.arguments or {}, ctx.meta, client_name(ctx)
+                params.name, params.arguments or {}, ctx.meta, client_name(ctx), _progress(ctx)
             )
         except MCPError:
             raise
@@ -104,6 +105,21 @@ def result(answer: Answer) -> dict[str, Any]:
     if answer.position is not None:
         found["_meta"] = {"position": answer.position}
     return found
+
+
+def _progress(ctx: Context) -> Progress | None:
+    """Tells the client how far a long call is; None when it did not ask for that."""
+    if not ctx.meta or ctx.meta.get("progress_token") is None:
+        return None
+    sending: set[asyncio.Task[None]] = set()
+
+    def tell(done: int, total: int) -> None:
+        if not sending:  # A slow client hears of the next one.
+            task = asyncio.ensure_future(ctx.session.report_progress(done, total))
+            sending.add(task)
+            task.add_done_callback(sending.discard)
+
+    return tell
 
 
 def client_name(ctx: Context) -> str:

@@ -15,6 +15,7 @@ import structlog
 
 from events.arguments import Arguments, Refused
 from events.envelope import Answered, Call
+from events.graph import Migrate
 from events.ids import partition_of_id, partition_of_session, partition_of_space
 from infra.embedder.catalogue import CATALOGUE, Model, covers
 from infra.embedder.lazy import BackgroundEmbedder
@@ -23,6 +24,7 @@ from infra.log.sqlite import SqliteLog
 from infra.settings import Settings, SettingsError
 from projections.ports import Vector
 from services.api import Answer, Request, Unavailable
+from services.api import Progress as Tell
 from services.decider import tool as tools
 from services.decider.catalogue import TOOLS, read_call
 from services.decider.decide import Inputs
@@ -30,6 +32,7 @@ from services.decider.partition import PartitionDecider
 from services.decider.rules import Rules
 from services.node.follow import Counted, Progress
 from services.node.gate import Gate
+from services.node.imports import Edge, carry_out
 from services.node.missing import MissingVectors
 from services.node.projections import Projections
 from services.node.worker import PartitionWorker
@@ -71,6 +74,7 @@ class EmbeddedNode:
             undo.pop_all()
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._importing = ThreadPoolExecutor(1, thread_name_prefix="import")
         self.rules = rules or Rules()
         self._shown = 0
         self.workers = [
@@ -86,9 +90,9 @@ class EmbeddedNode:
         self._upkeep = threading.Thread(target=self._keep_up, name="upkeep", daemon=True)
         self._upkeep.start()
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Tell | None = None) -> Answer:
         asked = TOOLS.get(request.tool)
-        if asked is not None and asked.internal:
+        if asked is not None and asked.internal and not request.internal:
             request = msgspec.structs.replace(request, tool=f"?{request.tool}")
         call = Call(
             id=request.call_id,
@@ -119,6 +123,8 @@ class EmbeddedNode:
                 )
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
+        if isinstance(args, Migrate):
+            call = await self._carried_out(call, args, partition, request, progress)
         return await self._decided(call, partition, tool, args)
 
     def partition_of(self, place: tools.Place) -> int:
@@ -175,6 +181,7 @@ class EmbeddedNode:
         """Decide what is waiting, make the indexes durable, let go of everything."""
         self._closing.set()
         self._upkeep.join()
+        self._importing.shutdown()
         self.missing.stop()
         for worker in self.workers:
             worker.stop()
@@ -200,6 +207,23 @@ class EmbeddedNode:
                 "carried out; ask again under the idempotency key "
                 f"{call.idempotency_key or call.id!r} to learn its outcome"
             ) from None
+
+    async def _carried_out(
+        self, call: Call, args: Migrate, partition: int, request: Request, progress: Tell | None
+    ) -> Call:
+        """One after another; there is no time-out as long as its calls are decided."""
+        loop = asyncio.get_running_loop()
+
+        def tell(done: int, total: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, done, total)
+
+        edge = Edge(
+            self.submit, partition, self._closing.is_set, tell, self.settings.call_timeout_s
+        )
+        return await loop.run_in_executor(
+            self._importing, carry_out, edge, call, args, request.files
+        )
 
     async def _reached(self, request: Request) -> None:
         """Wait until this node shows the position the caller has seen, or say that it does not."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Progress, Request, Unavailable
 from services.node.wire import Ask, Told, read_frame, socket_path, told_decoder, write_frame
 
 
@@ -35,8 +35,8 @@ class Guest:
         except OSError:
             return None
 
-    async def call(self, request: Request) -> Answer:
-        told = await self._ask(op="call", request=request)
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
+        told = await self._ask(progress, op="call", request=request)
         assert told.answer is not None
         return told.answer
 

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from infra.settings import Settings
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Progress, Request, Unavailable
 from services.node.embedded import EmbeddedNode
 from services.node.rebuild import rebuild_live
 from services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
@@ -75,8 +75,8 @@ class Holder:
         holder._path.chmod(0o600)
         return holder
 
-    async def call(self, request: Request) -> Answer:
-        return await self.node.call(request)
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
+        return await self.node.call(request, progress)
 
     async def health(self) -> dict[str, Any]:
         return await self.node.health()
@@ -116,7 +116,7 @@ class Holder:
         told = Told(id=ask.id)
         try:
             if ask.op == "call" and ask.request is not None:
-                told.answer = await self.call(ask.request)
+                told.answer = await self.call(ask.request, _teller(ask, writer))
             elif ask.op == "health":
                 told.result = await self.health()
             elif ask.op == "rebuild":
@@ -133,10 +133,14 @@ class Holder:
             await writer.drain()
 
     async def _rebuild(self, ask: Ask, writer: asyncio.StreamWriter) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
+        loop, tell = asyncio.get_running_loop(), _teller(ask, writer)
 
         def progress(done: int, total: int) -> None:
-            loop.call_soon_threadsafe(write_frame, writer, Told(id=ask.id, progress=(done, total)))
+            loop.call_soon_threadsafe(tell, done, total)
 
         report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
         return msgspec.to_builtins(report)  # type: ignore[no-any-return]
+
+
+def _teller(ask: Ask, writer: asyncio.StreamWriter) -> Progress:
+    return lambda done, total: write_frame(writer, Told(id=ask.id, progress=(done, total)))

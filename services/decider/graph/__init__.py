@@ -6,7 +6,7 @@ from typing import Any
 
 from events import graph
 from projections.state.graph import graph_space
-from services.decider.graph import entities, reads, relations
+from services.decider.graph import entities, exports, imports, reads, relations
 from services.decider.tool import Place, Tool
 
 
@@ -88,5 +88,34 @@ TOOLS = (
         place=_in_graph,
         decide=reads.decide_looked,
         answer=reads.answer_read_graph,
+    ),
+    Tool(
+        name="migrate",
+        arguments=graph.Migrate,
+        place=_in_graph,
+        decide=imports.decide_migrate,
+        idempotent=True,
+    ),
+    Tool(
+        name=imports.BEGIN,
+        arguments=imports.BeginImport,
+        place=_in_graph,
+        decide=imports.decide_begin,
+        internal=True,
+    ),
+    Tool(
+        name=imports.CHUNK,
+        arguments=imports.ImportGraph,
+        place=_in_graph,
+        decide=imports.decide_import,
+        internal=True,
+    ),
+    Tool(
+        name=exports.NAME,
+        arguments=exports.ExportGraph,
+        place=_in_graph,
+        decide=reads.decide_looked,
+        answer=exports.answer_export,
+        internal=True,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from events.arguments import Arguments
 from events.codec import Fact
 from events.envelope import Call
 from events.graph import (
@@ -47,7 +48,7 @@ def answer_open_nodes(reader: Reader, call: Call, args: OpenNodes) -> Read:
     return Read(graph_of(reader.view, found, ended=args.include_ended), found)
 
 
-def decide_looked(ctx: Context, args: SearchNodes | ReadGraph) -> Decided:
+def decide_looked(ctx: Context, args: Arguments) -> Decided:
     """Looking through the graph is on the log; it does not make what was seen more important."""
     return Decided(state.graph_space(ctx.call.tenant), [], {"ids": _returned(ctx)})
 
