@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import mcp_types as types
@@ -111,13 +112,21 @@ def _progress(ctx: Context) -> Progress | None:
     """Tells the client how far a long call is; None when it did not ask for that."""
     if not ctx.meta or ctx.meta.get("progress_token") is None:
         return None
-    sending: set[asyncio.Task[None]] = set()
+    latest: tuple[int, int] | None = None
+    sending: asyncio.Task[None] | None = None
+
+    async def send() -> None:
+        nonlocal latest
+        with contextlib.suppress(Exception):  # The client is gone; the call goes on.
+            while latest is not None:  # A slow client hears of the last one only.
+                now, latest = latest, None
+                await ctx.session.report_progress(*now)
 
     def tell(done: int, total: int) -> None:
-        if not sending:  # A slow client hears of the next one.
-            task = asyncio.ensure_future(ctx.session.report_progress(done, total))
-            sending.add(task)
-            task.add_done_callback(sending.discard)
+        nonlocal latest, sending
+        latest = (done, total)
+        if sending is None or sending.done():
+            sending = asyncio.create_task(send())
 
     return tell
 

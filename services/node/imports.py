@@ -35,7 +35,7 @@ from services.node.sources import Source, open_source
 CHUNK_ITEMS = 200
 CHUNK_BYTES = 256 * 1024
 """A chunk is closed before it grows over this; an item alone may be larger, up to 1.2 MB."""
-WAITING = 3
+WAITING = 2
 """Chunks that may wait for their decisions: the file is read on meanwhile."""
 PROBLEMS_SHOWN = 100
 DETAIL_SHOWN = 200
@@ -203,11 +203,6 @@ class _Import:
         """Send the chunk, once there is room among those that wait."""
         if self._chunk is None:
             return
-        if self._edge.stopping():
-            raise Unavailable(
-                "The service is ending and the import is not done; migrate again to go on where "
-                "it stopped"
-            )
         chunk, self._chunk = self._chunk, None
         while len(self._waiting) >= WAITING:
             self._settle()
@@ -282,6 +277,11 @@ class _Import:
 
     def _tell(self, what: str, at: int) -> None:
         """Two passes, each half of the way."""
+        if self._edge.stopping():
+            raise Unavailable(
+                "The service is ending and the import is not done; migrate again to go on where "
+                "it stopped"
+            )
         now_s = time.monotonic()
         if now_s - self._told_s < TELL_EVERY_S:
             return
