@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.codec import encode_call
-from events.envelope import Call
+from events.envelope import Answered, Call
 from events.graph import MAX_OBSERVATIONS, GraphImported
 from services.api import Files, Unavailable
 from services.decider.graph import exports
@@ -277,17 +277,29 @@ def test_a_file_that_changes_meanwhile_is_told(
     assert "was changed while it was read" in store.migrate(file)["error"]
 
 
-def test_a_call_that_nobody_carried_out_is_refused(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("answered", "sentence"),
+    [
+        (None, "An import is carried out before it is decided; this call was not"),
+        (b"", "An import is carried out before it is decided; this call was not"),
+        (b'{"error": "There is no file"}', "There is no file"),
+        (b'{"entities_imported": 1}', "What came of this import was recorded in a form that …"),
+        (b"[]", "What came of this import was recorded in a form that …"),
+        (b"{", "What came of this import was recorded in a form that …"),
+    ],
+)
+def test_a_call_without_what_came_of_it_is_refused(
+    store: Store, answered: bytes | None, sentence: str
+) -> None:
     call = Call(
         id="c",
         tool="migrate",
         arguments=b'{"source_path": "x"}',
         space="default/graph",
         received_at_us=0,
+        answered=None if answered is None else Answered([], reply=answered),
     )
-    store.graph.when_bytes(encode_call(call)).then_refused(
-        "An import is carried out before it is decided; this call was not"
-    )
+    store.graph.when_bytes(encode_call(call)).then_refused(sentence)
 
 
 # --- which files ---------------------------------------------------------------------------------
