@@ -33,11 +33,16 @@ class Truncated(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a read returned; the reader answered before the call was put on the log."""
+    """What a read returned; the reader answered before the call was put on the log.
+
+    `reply` is what came of a call that was carried out before it was put on the log, in calls of
+    its own (an import): the JSON object for its caller, or `{"error": sentence}`.
+    """
 
     ids: list[Whole]
     mode: str = ""
     ms: float = 0.0
+    reply: bytes = b""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

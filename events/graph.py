@@ -243,6 +243,22 @@ class ConsolidationReport(Arguments, frozen=True):
     ] = 90.0
 
 
+class Migrate(Arguments, frozen=True):
+    """Import the memory file (JSON lines) of Anthropic's memory server. Safe to repeat: entities
+    that exist get what is new, known observations and relations are kept once. Lines that cannot
+    be read are skipped and listed."""
+
+    source_path: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4096,
+            description="Path of the file, such as ~/memory.jsonl. Over HTTP it must be in the "
+            "server's import directory.",
+        ),
+    ]
+
+
 class EntityCreated(Fact, frozen=True, tag="graph.entity_created"):
     entity_id: int
     name: str
@@ -329,6 +345,18 @@ class EntitiesCoOccurred(Fact, frozen=True, tag="graph.entities_co_occurred"):
     entity_ids: list[int]
 
 
+class GraphImported(Fact, frozen=True, tag="graph.graph_imported"):
+    """A file was imported to its end, in calls of its own before this one. `source` is the file's
+    name without its directory; `errors` are observations that were left out, `skipped` lines."""
+
+    sha256: str
+    source: str
+    entities: int
+    relations: int
+    errors: int = 0
+    skipped: int = 0
+
+
 register(
     EntityCreated,
     EntityTypeChanged,
@@ -341,4 +369,5 @@ register(
     RelationDeleted,
     EntitiesAccessed,
     EntitiesCoOccurred,
+    GraphImported,
 )

@@ -44,6 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Directory of the embedding models; empty: the user's cache directory."""
     vectors: str = "edge"
     """`edge`: the vector index is in this process; or the URL of a Qdrant server."""
+    import_dir: str = ""
+    """Where clients over HTTP may import files from; empty: `import` in the data directory."""
     toolsets: str = "robot,graph"
     """The tool families that clients are offered, separated by commas."""
     tenant: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
@@ -83,6 +85,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def families(self) -> frozenset[str]:
         return frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
+
+    @property
+    def import_root(self) -> Path:
+        given = Path(self.import_dir).expanduser() if self.import_dir else self.data_dir / "import"
+        return given.absolute()
 
     @property
     def data_dir(self) -> Path:

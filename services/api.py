@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from events.envelope import Truncated
+
+Progress = Callable[[int, int], None]
+"""Called, on the caller's event loop, with how much is done and how much there is in all."""
+
+
+class Files(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which files of this machine a caller may name. A relative path begins at `cwd`, `~` is
+    `home`; with `root`, only what is below it."""
+
+    cwd: str
+    home: str
+    root: str | None = None
+
+
+def own_files(root: Path | None = None) -> Files:
+    """What the user of this process may name: whatever the user can read, or what is below
+    `root`, where relative paths begin then."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # A user without a name and a home, as in some containers.
+        home = Path("/")
+    try:
+        cwd = root or Path.cwd()
+    except FileNotFoundError:  # The directory was removed under the process.
+        cwd = home
+    return Files(cwd=str(cwd), home=str(home), root=None if root is None else str(root))
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,6 +43,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `arguments` is JSON text; when it was too large or not text, its first bytes, with `truncated`
     set. `call_id` names the call: the same id sent again (after a broken connection) is carried
     out once. `after` is a position from an earlier answer that the reader must have reached.
+    `files` None: none may be named. `internal` calls may use tools that clients are not offered;
+    only the service's own command line makes them.
     """
 
     tool: str
@@ -29,6 +58,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
     consistency: str | None = None
     truncated: Truncated | None = None
+    files: Files | None = None
+    internal: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,7 +114,7 @@ class Unavailable(Exception):
 
 
 class Service(Protocol):
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         """Carry out one call. Raises `Unavailable`; every other failure is in the answer."""
         ...
 

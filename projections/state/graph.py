@@ -16,6 +16,7 @@ from events.graph import (
     EntityDeleted,
     EntitySplit,
     EntityTypeChanged,
+    GraphImported,
     ObservationsAdded,
     ObservationsRemoved,
     RelationCreated,
@@ -146,6 +147,26 @@ def relations_of(view: View, ids: Collection[int], *, ended: bool = False) -> li
         for row in view.all(f"{_RELATION} WHERE {end} IN ({either}){active}", *ids)
     }
     return [found[number] for number in sorted(found)]
+
+
+def relations_page(view: View, space: int, after: int, until: int, limit: int) -> list[Relation]:
+    """Those that hold, past `after`, in order, between entities whose ids are at most `until`."""
+    rows = view.all(
+        f"{_RELATION} WHERE relation.id > ? AND relation.space = ? AND ended_at_us IS NULL"
+        " AND source <= ? AND target <= ? ORDER BY relation.id LIMIT ?",
+        after,
+        space,
+        until,
+        until,
+        limit,
+    )
+    return [Relation(*row) for row in rows]
+
+
+def times_imported(view: View, space: int | None, sha256: str) -> int:
+    """How often a file was imported to its end."""
+    row = view.one("SELECT times FROM imported WHERE space = ? AND sha256 = ?", space, sha256)
+    return 0 if row is None else int(row[0])
 
 
 def page(view: View, space: int, after: int, limit: int) -> list[int]:
@@ -302,6 +323,16 @@ def _together(view: Writable, fact: EntitiesCoOccurred, moment: Moment, decision
     )
 
 
+def _imported(view: Writable, fact: GraphImported, moment: Moment, decision: Decision) -> None:
+    view.run(
+        "INSERT INTO imported VALUES (?, ?, 1, ?)"
+        " ON CONFLICT DO UPDATE SET times = times + 1, at_us = excluded.at_us",
+        view.ensure_space(moment.space),
+        fact.sha256,
+        moment.at_us,
+    )
+
+
 def _changed(view: Writable, number: int, moment: Moment) -> None:
     view.run(
         "UPDATE entity SET version = version + 1, updated_at_us = ? WHERE id = ?",
@@ -339,3 +370,4 @@ evolves(RelationEnded, _ended)
 evolves(RelationDeleted, _unrelated)
 evolves(EntitiesAccessed, _accessed)
 evolves(EntitiesCoOccurred, _together)
+evolves(GraphImported, _imported)

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from infra.settings import Settings
-from services.api import Answer, Unavailable
+from services.api import Answer, Unavailable, own_files
 from services.cli.common import actor, data_option, log_option, settings
 from services.gateway.identity import NAME, VERSION
 
@@ -81,7 +81,7 @@ async def _call_here(
     service = SharedService(found)
     await service.start()
     try:
-        return await Calls(service, tenant=found.tenant).call(
+        return await Calls(service, tenant=found.tenant, files=own_files()).call(
             tool, arguments, meta, f"{NAME}-cli/{VERSION}"
         )
     finally:

@@ -13,6 +13,7 @@ from services.cli.common import data_option, settings
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any.  [default: 3000]")
 @click.option("--log", metavar="LOG", help="sqlite, or kafka://HOST:PORT.  [default: sqlite]")
 @click.option("--role", metavar="LIST", help="On Kafka: gateway, decider and/or projector.")
+@click.option("--import-dir", metavar="DIR", help="For `migrate`.  [default: import in the data]")
 @click.option("--partitions", type=click.IntRange(1), help="Of a new log; fixed from then on.")
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
 @click.option("--vectors", metavar="URL", help="A Qdrant server.  [default: edge, in process]")
@@ -25,6 +26,7 @@ def serve(
     port: int | None,
     log: str | None,
     role: str | None,
+    import_dir: str | None,
     partitions: int | None,
     toolsets: str | None,
     vectors: str | None,
@@ -50,6 +52,7 @@ def serve(
             port=port,
             log=log,
             role=role,
+            import_dir=import_dir,
             partitions=partitions,
             toolsets=toolsets,
             vectors=vectors,

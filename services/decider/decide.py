@@ -42,7 +42,8 @@ def decide(
         call = _unreadable(data)
         return _refused(_blank(call, head, offset, data), Refused(f"Unreadable call: {error}"))
     blank = _blank(call, head, offset, data)
-    earlier = None if call.answered else state.outcome(call.tenant, _key(call))
+    read = call.answered is not None and not call.answered.reply
+    earlier = None if read else state.outcome(call.tenant, _key(call))
     if earlier is not None:
         return _again(blank, call, earlier)
     embeddings = (

@@ -17,7 +17,7 @@ import msgspec
 
 from events.arguments import MAX_ARGUMENT_BYTES
 from events.envelope import Truncated, sha256
-from services.api import Answer, Event, Follow, Request, Service
+from services.api import Answer, Event, Files, Follow, Progress, Request, Service
 
 KEPT_BYTES = 1000
 """How much is kept of arguments that are too large or cannot be read."""
@@ -40,7 +40,8 @@ def raw(data: bytes) -> Raw:
 
 class Calls:
     """Puts a client's calls to the service. `actor` is who they are recorded as, unless the call
-    names somebody in its `_meta`; `families` the tool families that are offered (None: all)."""
+    names somebody in its `_meta`; `families` the tool families that are offered (None: all);
+    `files` which files the client may name (None: none)."""
 
     def __init__(
         self,
@@ -49,11 +50,15 @@ class Calls:
         tenant: str = "default",
         actor: str = "",
         families: frozenset[str] | None = None,
+        files: Files | None = None,
+        internal: bool = False,
     ) -> None:
         self.service = service
         self.families = families
         self._tenant = tenant
         self._actor = actor
+        self._files = files
+        self._internal = internal
         self._running: set[asyncio.Task[Answer]] = set()
 
     async def call(
@@ -62,6 +67,7 @@ class Calls:
         arguments: Any,
         meta: Mapping[str, Any] | None = None,
         client: str = "",
+        progress: Progress | None = None,
     ) -> Answer:
         """Carry out one call. A caller that is cancelled stops waiting; the call itself goes on."""
         data, truncated = encode(arguments)
@@ -72,7 +78,7 @@ class Calls:
                 truncated = Truncated(problem, len(data), sha256(data))
                 data = data[:KEPT_BYTES]
         return await self._ask(
-            self._request(tool, data, client, truncated=truncated, fields=fields)
+            self._request(tool, data, client, truncated=truncated, fields=fields), progress
         )
 
     async def refuse(self, reason: str, given: Raw, tool: str = "", client: str = "") -> Answer:
@@ -116,12 +122,14 @@ class Calls:
             tenant=self._tenant,
             client=_clean(client, MAX_META),
             truncated=truncated,
+            files=self._files,
+            internal=self._internal,
             **{"actor": self._actor, **fields},
         )
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _ask(self, request: Request, progress: Progress | None = None) -> Answer:
         # In a task of its own: a client that cancels must not break a write off half-way.
-        task = asyncio.ensure_future(self.service.call(request))
+        task = asyncio.ensure_future(self.service.call(request, progress))
         self._running.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from infra.memory import limit_arenas
-from services.api import Service, Unavailable
+from services.api import Service, Unavailable, own_files
 from services.gateway import logs, malformed
 from services.gateway.calls import KEPT_BYTES, Calls, Raw
 from services.gateway.malformed import MAX_MESSAGE_BYTES
@@ -134,7 +134,11 @@ def build_app(service: Service, settings: Settings, lifespan_service: Any = None
     """The HTTP application. `lifespan_service` is closed when the application ends."""
     measured = Measured(service)
     calls = Calls(
-        measured, tenant=settings.tenant, actor=settings.actor, families=settings.families
+        measured,
+        tenant=settings.tenant,
+        actor=settings.actor,
+        families=settings.families,
+        files=own_files(settings.import_root),
     )
     ending = asyncio.Event()
     mcp = Mcp(calls, security_settings(settings.host), ending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import mcp_types as types
@@ -13,7 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from services.api import Answer, Unavailable
+from services.api import Answer, Progress, Unavailable
 from services.gateway import identity
 from services.gateway.calls import Calls, raw
 from services.gateway.resources import Resources
@@ -46,7 +47,7 @@ def build(
                 await calls.refuse(reason, given, params.name, client_name(ctx))
                 raise MCPError(types.INVALID_PARAMS, reason)
             answer = await calls.call(
-                params.name, params.arguments or {}, ctx.meta, client_name(ctx)
+                params.name, params.arguments or {}, ctx.meta, client_name(ctx), _progress(ctx)
             )
         except MCPError:
             raise
@@ -117,6 +118,29 @@ def result(answer: Answer) -> dict[str, Any]:
     if answer.position is not None:
         found["_meta"] = {"position": answer.position}
     return found
+
+
+def _progress(ctx: Context) -> Progress | None:
+    """Tells the client how far a long call is; None when it did not ask for that."""
+    if not ctx.meta or ctx.meta.get("progress_token") is None:
+        return None
+    latest: tuple[int, int] | None = None
+    sending: asyncio.Task[None] | None = None
+
+    async def send() -> None:
+        nonlocal latest
+        with contextlib.suppress(Exception):  # The client is gone; the call goes on.
+            while latest is not None:  # A slow client hears of the last one only.
+                now, latest = latest, None
+                await ctx.session.report_progress(*now)
+
+    def tell(done: int, total: int) -> None:
+        nonlocal latest, sending
+        latest = (done, total)
+        if sending is None or sending.done():
+            sending = asyncio.create_task(send())
+
+    return tell
 
 
 def client_name(ctx: Context) -> str:

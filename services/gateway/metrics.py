@@ -18,7 +18,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from services.api import Answer, Event, Follow, Request, Service, Unavailable
+from services.api import Answer, Event, Follow, Progress, Request, Service, Unavailable
 from services.gateway.tools import names
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -58,13 +58,13 @@ class Measured:
             registry=self._registry,
         )
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         # Names that clients make up must not make series.
         tool = request.tool if request.tool in names() else "unknown"
         began_s = time.perf_counter()
         outcome = "unavailable"
         try:
-            answer = await self._service.call(request)
+            answer = await self._service.call(request, progress)
             outcome = "refused" if answer.refused else "ok"
             return answer
         finally:

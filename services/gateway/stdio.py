@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from infra.memory import limit_arenas
+from services.api import own_files
 from services.gateway import identity
 from services.gateway.calls import Calls
 from services.gateway.pipes import Lines, Output
@@ -130,7 +131,13 @@ async def _run(settings: Settings, actor: str) -> None:
         logs.to_stderr()
         service = SharedService(settings)
         await service.start()
-        return Calls(service, tenant=settings.tenant, actor=actor, families=settings.families)
+        return Calls(
+            service,
+            tenant=settings.tenant,
+            actor=actor,
+            families=settings.families,
+            files=own_files(),
+        )
 
     try:
         await serve(open_calls, lines, output)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from events.arguments import Refused
-from services.api import Answer, Event, Follow, Request, Unavailable, last_event
+from services.api import Answer, Event, Follow, Progress, Request, Unavailable, last_event
 from services.node.feed import Buffer
 from services.node.wire import Ask, Told, read_frame, socket_path, told_decoder, write_frame
 
@@ -41,8 +41,8 @@ class Guest:
         except OSError:
             return None
 
-    async def call(self, request: Request) -> Answer:
-        told = await self._ask(op="call", request=request)
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
+        told = await self._ask(progress, op="call", request=request)
         assert told.answer is not None
         return told.answer
 

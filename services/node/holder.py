@@ -16,7 +16,7 @@ import structlog
 
 from events.arguments import Refused
 from infra.settings import Settings
-from services.api import Answer, Event, Follow, Request, Unavailable
+from services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from services.node.logs import with_its_log
 from services.node.node import Node
 from services.node.rebuild import rebuild_live
@@ -97,8 +97,8 @@ class Holder:
         holder._path.chmod(0o600)
         return holder
 
-    async def call(self, request: Request) -> Answer:
-        return await self.node.call(request)
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
+        return await self.node.call(request, progress)
 
     async def health(self) -> dict[str, Any]:
         return await self.node.health()
@@ -145,7 +145,7 @@ class Holder:
         told = Told(id=ask.id)
         try:
             if ask.op == "call" and ask.request is not None:
-                told.answer = await self.call(ask.request)
+                told.answer = await self.call(ask.request, _teller(ask, writer))
             elif ask.op == "health":
                 told.result = await self.health()
             elif ask.op == "events" and ask.follow is not None:
@@ -174,12 +174,16 @@ class Holder:
                 await writer.drain()
 
     async def _rebuild(self, ask: Ask, writer: asyncio.StreamWriter) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
+        loop, tell = asyncio.get_running_loop(), _teller(ask, writer)
 
         def progress(done: int, total: int) -> None:
-            loop.call_soon_threadsafe(write_frame, writer, Told(id=ask.id, progress=(done, total)))
+            loop.call_soon_threadsafe(tell, done, total)
 
         if not isinstance(self.node, Node):
             raise Unavailable("A projector has nothing of its own to rebuild; ask another node")
         report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
         return msgspec.to_builtins(report)  # type: ignore[no-any-return]
+
+
+def _teller(ask: Ask, writer: asyncio.StreamWriter) -> Progress:
+    return lambda done, total: write_frame(writer, Told(id=ask.id, progress=(done, total)))

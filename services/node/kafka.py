@@ -26,6 +26,7 @@ from infra.log.kafka import KafkaLog
 from infra.settings import Settings
 from projections.state.store import PartitionState, StateError
 from services.api import Answer, Request, Unavailable
+from services.api import Progress as Tell
 from services.counted import Counted
 from services.decider import tool as tools
 from services.decider.decide import Inputs
@@ -136,12 +137,12 @@ class KafkaNode(Node):
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Tell | None = None) -> Answer:
         if "gateway" not in self.settings.roles:
             raise Unavailable(
                 f"This process is a {self.settings.role} and takes no calls; ask a gateway"
             )
-        return await super().call(request)
+        return await super().call(request, progress)
 
     async def _decided(
         self,
@@ -202,6 +203,12 @@ class KafkaNode(Node):
 
     def _decision_came(self, partition: int, offset: int, data: bytes) -> None:
         self.partitions[partition].decision_came(offset, data)
+
+    def submit(
+        self, call: Call, partition: int, tool: tools.Tool | None, args: Arguments | None
+    ) -> Future[Answer]:
+        deciding = self._decided(call, partition, tool, args)
+        return asyncio.run_coroutine_threadsafe(deciding, self._loop)
 
     def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]:
         for text in texts:

@@ -17,6 +17,7 @@ import structlog
 
 from events.arguments import Arguments, Refused
 from events.envelope import Answered, Call
+from events.graph import Migrate
 from events.ids import partition_of_space
 from events.log import Log
 from infra.embedder.catalogue import CATALOGUE, Model, covers
@@ -26,6 +27,7 @@ from infra.settings import Settings, SettingsError, qdrant_api_key
 from projections.ports import Vector
 from projections.state.store import PartitionState
 from services.api import Answer, Event, Follow, Request, Unavailable
+from services.api import Progress as Tell
 from services.counted import Counted
 from services.decider import tool as tools
 from services.decider.catalogue import TOOLS, read_call
@@ -34,6 +36,7 @@ from services.decider.rules import Rules
 from services.node.feed import Feed
 from services.node.follow import ReadableLog
 from services.node.gate import Gate
+from services.node.imports import Edge, carry_out
 from services.node.missing import MissingVectors
 from services.node.passages import Passages
 from services.node.projections import Projections
@@ -78,6 +81,7 @@ class Node(ABC):
         self._embedding = ThreadPoolExecutor(EMBED_THREADS, thread_name_prefix="embed")
         self._reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self._examining = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="examine")
+        self._importing = ThreadPoolExecutor(1, thread_name_prefix="import")
         self._passages = Passages(settings.call_timeout_s)
         self.shared = shared_vectors(settings, self.model)
         self._shown = 0
@@ -97,6 +101,12 @@ class Node(ABC):
         args: Arguments | None = None,
     ) -> Answer:
         """Have a call decided; raises `Unavailable` when there is no decision in time."""
+
+    @abstractmethod
+    def submit(
+        self, call: Call, partition: int, tool: tools.Tool | None, args: Arguments | None
+    ) -> Future[Answer]:
+        """From a thread: have a call decided."""
 
     @abstractmethod
     def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]:
@@ -132,9 +142,9 @@ class Node(ABC):
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Tell | None = None) -> Answer:
         asked = TOOLS.get(request.tool)
-        if asked is not None and asked.internal:
+        if asked is not None and asked.internal and not request.internal:
             request = msgspec.structs.replace(request, tool=f"?{request.tool}")
         call = Call(
             id=request.call_id,
@@ -164,7 +174,26 @@ class Node(ABC):
                 return await loop.run_in_executor(pool, self._read, tool, call, args, partition)
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
+        if isinstance(args, Migrate):
+            call = await self._carried_out(call, args, partition, request, progress)
         return await self._decided(call, partition, tool, args)
+
+    async def _carried_out(
+        self, call: Call, args: Migrate, partition: int, request: Request, progress: Tell | None
+    ) -> Call:
+        """One after another; there is no time-out as long as its calls are decided."""
+        loop = asyncio.get_running_loop()
+
+        def tell(done: int, total: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, done, total)
+
+        edge = Edge(
+            self.submit, partition, self._closing.is_set, tell, self.settings.call_timeout_s
+        )
+        return await loop.run_in_executor(
+            self._importing, carry_out, edge, call, args, request.files
+        )
 
     async def _reached(self, request: Request, partition: int) -> None:
         """Wait until this node shows what the caller has seen, or everything there is, or say that
@@ -336,6 +365,7 @@ class Node(ABC):
         self._closing.set()
         if self._begun:
             self._upkeep.join()
+        self._importing.shutdown()
         if self._begun:
             self.missing.stop()
 

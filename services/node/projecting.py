@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.log.kafka import KafkaLog
 from infra.settings import Settings, SettingsError
-from services.api import Answer, Event, Follow, Request, Unavailable
+from services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from services.node.feeder import Feeder
 from services.node.kafka import projectors
 from services.node.logs import SyncLog
@@ -47,7 +47,7 @@ class ProjectorNode:
         await node._member.start()
         return node
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         raise Unavailable("This process is a projector and takes no calls; ask a gateway")
 
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:

@@ -19,7 +19,7 @@ import structlog
 from events.log import LogError
 from infra.settings import Settings, SettingsError
 from projections.state.store import StateError
-from services.api import Answer, Event, Follow, Request, Unavailable
+from services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from services.node.guest import Guest, HolderLost
 from services.node.holder import DirectoryLock, Holder
 
@@ -53,8 +53,8 @@ class SharedService:
     async def ready(self) -> None:
         await self._attached()
 
-    async def call(self, request: Request) -> Answer:
-        return await self._through(lambda way: way.call(request))
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
+        return await self._through(lambda way: way.call(request, progress))
 
     async def health(self) -> dict[str, Any]:
         if self._way is None and self._attaching is not None and not self._attaching.done():

@@ -38,6 +38,7 @@ GRAPH = {
     "search_nodes",
     "open_nodes",
     "read_graph",
+    "migrate",
 }
 UPKEEP = {
     "analyze_entity_split",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from services.api import Answer, Request, Unavailable
+from services.api import Answer, Progress, Request, Unavailable
 from services.gateway.calls import Calls, Raw, encode
 from services.gateway.connection import Connection
 from services.gateway.identity import HANDSHAKE_VERSIONS
@@ -36,7 +36,7 @@ class Recorder:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         self.asked.append(request)
         self.reached.set()
         number = len(self.asked)

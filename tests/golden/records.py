@@ -20,6 +20,7 @@ from events.graph import (
     EntityDeleted,
     EntitySplit,
     EntityTypeChanged,
+    GraphImported,
     ObservationsAdded,
     ObservationsRemoved,
     RelationCreated,
@@ -152,6 +153,20 @@ FACTS: dict[str, Fact] = {
     ),
     "graph.entities_accessed": EntitiesAccessed(entity_ids=[42, 1]),
     "graph.entities_co_occurred": EntitiesCoOccurred(entity_ids=[42, 1, 70_000]),
+    "graph.graph_imported": GraphImported(
+        sha256="3385dd26b7f49319c6d59597ec1a556651d3278bf46f066cb247af8dd1dbbcfe",
+        source="memoria.jsonl",
+        entities=32,
+        relations=37,
+        errors=1,
+        skipped=2,
+    ),
+    "graph.graph_imported.least": GraphImported(
+        sha256="3385dd26b7f49319c6d59597ec1a556651d3278bf46f066cb247af8dd1dbbcfe",
+        source="memory.jsonl",
+        entities=0,
+        relations=70_000,
+    ),
 }
 
 CALLS: dict[str, Call] = {
@@ -168,6 +183,14 @@ CALLS: dict[str, Call] = {
         key_id="key-7",
         answered=Answered(ids=[1, 500], mode="hybrid", ms=8.5),
         truncated=Truncated("The arguments are too large", 5_000_000, bytes(range(32))),
+    ),
+    "call.carried_out": Call(
+        id="000641d2c3b4a596f0e1d2c3b4a59687",
+        tool="migrate",
+        arguments=b'{"source_path":"~/memory.jsonl"}',
+        space="default/graph",
+        received_at_us=1_773_000_000_123_456,
+        answered=Answered(ids=[], ms=41.5, reply=b'{"error":"There is no file"}'),
     ),
     "call.least": Call(
         id="c", tool="learn", arguments=b"{}", space="default/robot/default", received_at_us=0

@@ -6,7 +6,7 @@ from typing import Any
 
 from events import graph
 from projections.state.graph import graph_space
-from services.decider.graph import entities, reads, relations, splits, upkeep
+from services.decider.graph import entities, exports, imports, reads, relations, splits, upkeep
 from services.decider.tool import Place, Tool
 
 
@@ -137,5 +137,34 @@ TOOLS = (
         decide=reads.decide_looked,
         answer=upkeep.answer_report,
         heavy=True,
+    ),
+    Tool(
+        name="migrate",
+        arguments=graph.Migrate,
+        place=_in_graph,
+        decide=imports.decide_migrate,
+        idempotent=True,
+    ),
+    Tool(
+        name=imports.BEGIN,
+        arguments=imports.BeginImport,
+        place=_in_graph,
+        decide=imports.decide_begin,
+        internal=True,
+    ),
+    Tool(
+        name=imports.CHUNK,
+        arguments=imports.ImportGraph,
+        place=_in_graph,
+        decide=imports.decide_import,
+        internal=True,
+    ),
+    Tool(
+        name=exports.NAME,
+        arguments=exports.ExportGraph,
+        place=_in_graph,
+        decide=reads.decide_looked,
+        answer=exports.answer_export,
+        internal=True,
     ),
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from events.codec import Fact
 from events.graph import (
@@ -14,6 +17,7 @@ from events.graph import (
     EntitiesAccessed,
     EntityCreated,
     EntityDeleted,
+    EntityInput,
     EntityTypeChanged,
     ObservationInput,
     ObservationsAdded,
@@ -26,15 +30,29 @@ from services.decider.graph.similar import flagged
 from services.decider.tool import Context, Decided, refuse
 
 
+class Merged(msgspec.Struct, frozen=True):
+    """What follows when entities are created or added to: the facts, and by name the entities as
+    they are then, with their observations."""
+
+    facts: list[Fact]
+    known: dict[str, state.Entity]
+    said: dict[str, list[str]]
+
+
 def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
-    """One entity may be named twice in a call: the second adds to the first."""
     space = state.graph_space(ctx.call.tenant)
-    place = ctx.state.space_id(space)
+    merged = merge(ctx, ctx.state.space_id(space), args.entities)
+    rows = [shown(entity, merged.said[name]) for name, entity in merged.known.items()]
+    return Decided(space, merged.facts, {"entities": rows})
+
+
+def merge(ctx: Context, place: int | None, entities: Sequence[EntityInput]) -> Merged:
+    """One entity may be named twice: the second adds to the first."""
     facts: list[Fact] = []
     known: dict[str, state.Entity] = {}
     said: dict[str, list[str]] = {}
     fresh = 0
-    for one in args.entities:
+    for one in entities:
         entity = known.get(one.name) or state.entity_named(ctx.state, place, one.name)
         if entity is None:
             fresh += 1
@@ -49,11 +67,7 @@ def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
             said[one.name] = state.observations(ctx.state, entity.id)
         known[one.name] = entity
         facts += added(ctx, entity.id, said[one.name], one.observations)
-    return Decided(
-        space,
-        facts,
-        {"entities": [shown(entity, said[name]) for name, entity in known.items()]},
-    )
+    return Merged(facts, known, said)
 
 
 def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
@@ -165,7 +179,8 @@ def existing(view: View, place: int | None, name: str) -> state.Entity:
 
 def added(ctx: Context, entity: int, said: list[str], texts: list[str]) -> list[ObservationsAdded]:
     """What is new of `texts`; `said` is brought up to it."""
-    new = [text for text in dict.fromkeys(texts) if text not in said]
+    before = set(said)
+    new = [text for text in dict.fromkeys(texts) if text not in before]
     if not new:
         return []
     resembling = flagged(said, new, ctx.rules)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from events.codec import Fact
 from events.graph import (
@@ -27,40 +30,60 @@ INVERSE = {
 """Relations that come in pairs: one ends with the other."""
 
 
+class Missing(msgspec.Struct, frozen=True):
+    """An entity that a relation names and that does not exist."""
+
+    name: str
+
+
 def decide_create_relations(ctx: Context, args: CreateRelations) -> Decided:
     space = state.graph_space(ctx.call.tenant)
-    place = ctx.state.space_id(space)
     facts: list[Fact] = []
-    made: set[tuple[int, int, str]] = set()
     rows: list[dict[str, Any]] = []
     errors = []
-    for one in args.relations:
+    related = relate(ctx, ctx.state.space_id(space), args.relations)
+    for one, made in zip(args.relations, related, strict=True):
+        if isinstance(made, Missing):
+            error = f"Entity not found: {made.name}"
+            rows.append({"error": error})
+            errors.append(error)
+        elif made is None:
+            rows.append({**_named(one), "error": "Relation already exists"})
+        else:
+            facts.append(made)
+            rows.append({"id": made.relation_id, **_named(one)})
+    reply: dict[str, Any] = {"relations": rows}
+    if errors:
+        reply["errors"] = errors
+    return Decided(space, facts, reply)
+
+
+def relate(
+    ctx: Context, place: int | None, relations: Sequence[RelationInput]
+) -> list[RelationCreated | Missing | None]:
+    """For each relation: that it was created, which entity it lacks, or None: it holds already."""
+    made: set[tuple[int, int, str]] = set()
+    found: list[RelationCreated | Missing | None] = []
+    for one in relations:
         source = state.entity_named(ctx.state, place, one.source)
         target = state.entity_named(ctx.state, place, one.target)
         if source is None or target is None:
-            error = f"Entity not found: {one.source if source is None else one.target}"
-            rows.append({"error": error})
-            errors.append(error)
+            found.append(Missing(one.source if source is None else one.target))
             continue
         key = (source.id, target.id, one.relation_type)
         if key in made or state.active_relation(ctx.state, *key) is not None:
-            rows.append({**_named(one), "error": "Relation already exists"})
+            found.append(None)
             continue
         made.add(key)
-        number = ctx.state.peek_id(state.RELATIONS, len(made))
-        facts.append(
+        found.append(
             RelationCreated(
-                relation_id=number,
+                relation_id=ctx.state.peek_id(state.RELATIONS, len(made)),
                 source_id=source.id,
                 target_id=target.id,
                 relation_type=one.relation_type,
             )
         )
-        rows.append({"id": number, **_named(one)})
-    reply: dict[str, Any] = {"relations": rows}
-    if errors:
-        reply["errors"] = errors
-    return Decided(space, facts, reply)
+    return found
 
 
 def decide_delete_relations(ctx: Context, args: DeleteRelations) -> Decided:

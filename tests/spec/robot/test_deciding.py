@@ -9,7 +9,7 @@ from events.codec import encode_call
 from events.envelope import Answered, Call, Truncated, sha256
 from events.ids import partition_of_id
 from projections.state.store import KEYS_KEPT_US, OWN_KEYS_KEPT
-from services.decider.catalogue import FAMILIES, TOOLS
+from services.decider.catalogue import FAMILIES
 from services.decider.decide import Inputs, decide
 from services.decider.rules import Rules
 from tests.spec.given import (
@@ -282,4 +282,4 @@ def test_seven_tools_and_one_of_the_services_own() -> None:
         "start_session",
         "end_session",
     }
-    assert {name for name, tool in TOOLS.items() if tool.internal} == {"mnemolog.embed_missing"}
+    assert [tool.name for tool in FAMILIES["robot"] if tool.internal] == ["mnemolog.embed_missing"]

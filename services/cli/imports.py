@@ -1,0 +1,188 @@
+"""`mnemolog import` and `mnemolog export`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+
+from infra.settings import Settings
+from services.api import own_files
+from services.cli.common import actor, data_option, settings
+from services.cli.show import add_row, console, fail, print_json, progress_bar, table
+from services.decider.graph import exports
+from services.gateway import logs
+from services.gateway.calls import Calls
+from services.gateway.identity import NAME, VERSION
+from services.imports.anthropic import write_entity, write_relation
+from services.node.shared import SharedService
+
+FORMATS = ("anthropic",)
+
+_format_option = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    default="anthropic",
+    show_default=True,
+    help="anthropic: the JSON lines of Anthropic's memory server.",
+)
+
+
+@click.command("import", short_help="Import the file of another memory server.")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@_format_option
+@data_option
+@click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
+@click.pass_context
+def import_(
+    ctx: click.Context, file: Path | None, kind: str, data: str | None, as_json: bool
+) -> None:
+    """Import the memory FILE of Anthropic's memory server into the knowledge graph.
+
+    Safe to repeat: what is known is kept once. An import that was broken off goes on where it
+    stopped. Works also while a server runs on the data directory. Lines that cannot be read are
+    skipped and listed.
+
+    \b
+    Examples:
+      mnemolog import ~/memory.jsonl
+      mnemolog import memory.jsonl --data ./memory --json
+    """
+    if file is None:
+        raise click.UsageError("Give the FILE to import, such as ~/memory.jsonl")
+    found = settings(ctx, data=data)
+    with progress_bar(f"Importing {file.name}", hidden=as_json) as progress:
+        answer = asyncio.run(_import(found, file, progress))
+    if as_json:
+        print_json(answer)
+        ctx.exit(1 if "error" in answer else 0)
+    if "error" in answer:
+        raise fail(str(answer["error"]))
+    _show(answer)
+
+
+async def _import(
+    found: Settings, file: Path, progress: Callable[[int, int], None]
+) -> dict[str, Any]:
+    async with _service(found) as calls:
+        answer = await calls.call(
+            "migrate", {"source_path": str(file)}, client=_CLIENT, progress=progress
+        )
+    return msgspec.json.decode(answer.reply, type=dict[str, Any])
+
+
+def _show(answer: dict[str, Any]) -> None:
+    out = console()
+    new = answer["new"]
+    counts = table("", "in the file", "new")
+    add_row(counts, "entities", str(answer["entities_imported"]), str(new["entities"]))
+    add_row(counts, "relations", str(answer["relations_imported"]), str(new["relations"]))
+    add_row(counts, "observations", "", str(new["observations"]))
+    add_row(counts, "lines skipped", str(answer["skipped"]))
+    add_row(counts, "observations left out", str(answer["errors"]))
+    out.print(counts)
+    problems = answer.get("problems", [])
+    if problems:
+        grid = table("line", "reason", "")
+        for one in problems:
+            add_row(grid, str(one["line"]), one["reason"], one["detail"])
+        out.print(grid)
+    more = sum(answer.get("reasons", {}).values()) - len(problems)
+    if more > 0:
+        reasons = ", ".join(f"{name} {count}" for name, count in answer["reasons"].items())
+        out.print(f"and {more} more; in all: {reasons}", highlight=False)
+
+
+@click.command("export", short_help="Write the knowledge graph to a file.")
+@_format_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file, written whole or not at all.  [default: stdout]",
+)
+@data_option
+@click.pass_context
+def export(ctx: click.Context, kind: str, output: Path | None, data: str | None) -> None:
+    """Write the knowledge graph as Anthropic's memory server stores it: entities, then relations.
+
+    Relations that were ended are left out. `mnemolog import` of the file into an empty store gives
+    the same graph. Works also while a server runs on the data directory.
+
+    \b
+    Examples:
+      mnemolog export > memory.jsonl
+      mnemolog export -o ~/memory.jsonl --data ./memory
+    """
+    found = settings(ctx, data=data)
+    if not (found.data_dir / "log.db").exists():
+        raise fail(f"There is no log in {found.data_dir}")
+    if output is None:
+        asyncio.run(_export(found, click.get_binary_stream("stdout")))
+        return
+    with _whole_or_not(output) as file:
+        asyncio.run(_export(found, file))
+
+
+async def _export(found: Settings, file: BinaryIO) -> None:
+    async with _service(found) as calls:
+        last = 0
+        async for rows, after in _pages(calls, what="entities"):
+            last = after
+            for row in rows:
+                for line in write_entity(row["name"], row["entityType"], row["observations"]):
+                    file.write(line + b"\n")
+        async for rows, _ in _pages(calls, what="relations", until=last):
+            for row in rows:
+                file.write(write_relation(row["from"], row["to"], row["relationType"]) + b"\n")
+    file.flush()
+
+
+async def _pages(calls: Calls, **asked: Any) -> AsyncIterator[tuple[list[dict[str, Any]], int]]:
+    after, more = 0, True
+    while more:
+        answer = await calls.call(exports.NAME, {**asked, "after": after}, client=_CLIENT)
+        page = msgspec.json.decode(answer.reply)
+        if answer.refused:
+            raise fail(str(page["error"]))
+        after, more = page["after"], page["more"]
+        yield page["rows"], after
+
+
+@contextmanager
+def _whole_or_not(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when all of it is on the disk."""
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def _service(found: Settings) -> AsyncIterator[Calls]:
+    """The store, in this process or through the one that has it open."""
+    logs.to_stderr()
+    service = SharedService(found)
+    await service.start()
+    try:
+        yield Calls(
+            service, tenant=found.tenant, actor=actor(found), files=own_files(), internal=True
+        )
+    finally:
+        await service.close()
+
+
+_CLIENT = f"{NAME}-cli/{VERSION}"

@@ -1,0 +1,1 @@
+"""Files of other memory servers: read line by line, and written."""
