@@ -38,6 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     call_timeout_s: float = 30.0
     model_wait_s: float = 15.0
     """How long a call waits for a model that is still being loaded."""
+    describe_wait_s: float = 2.0
+    """How long a search by meaning waits for what was just written to be described."""
 
     @property
     def families(self) -> frozenset[str]:

@@ -62,13 +62,17 @@ class Reader(msgspec.Struct, frozen=True):
     """What a read may look at: the state as it is committed, and the search indexes.
 
     `embed` starts embedding a query's text and gives a function that waits for its vector, or
-    None when there is no model, or none for the text's script.
+    None when there is no model, or none for the text's script. `model` tells the model's name, once
+    it is loaded; None when there is none at hand. `pending` is how much of the space waits to be
+    described, for a tool that asks for it.
     """
 
     view: View
     text: TextIndex
     vectors: VectorIndex | None
     embed: Callable[[str], Callable[[], Vector] | None]
+    model: Callable[[], str | None] = lambda: None
+    pending: int = 0
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -82,7 +86,8 @@ class Read(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
     `Refused`. `texts` are what has to be embedded before deciding. A tool that only reads has
-    `answer`, which refuses in the same words; its `decide` then notes what was returned."""
+    `answer`, which refuses in the same words; its `decide` then notes what was returned. `awaits`
+    names the kind of thing that must have been described before it is answered, if any."""
 
     name: str
     arguments: type[Arguments]
@@ -90,6 +95,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     decide: Callable[[Context, Any], Decided]
     texts: Callable[[Any], list[str]] = lambda _: []
     answer: Callable[[Reader, Call, Any], Read] | None = None
+    awaits: str = ""
     destructive: bool = False
     idempotent: bool = False
     internal: bool = False

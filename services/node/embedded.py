@@ -112,11 +112,8 @@ class EmbeddedNode:
         if request.after is not None or request.consistency is not None:
             await self._reached(request)
         if tool.reads:
-            loop = asyncio.get_running_loop()
             try:
-                return await loop.run_in_executor(
-                    self._reading, self._read, tool, call, args, partition
-                )
+                return await self._answered(tool, call, args, partition)
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
         return await self._decided(call, partition, tool, args)
@@ -227,15 +224,49 @@ class EmbeddedNode:
                 )
             await asyncio.sleep(0.01)
 
-    def _read(self, tool: tools.Tool, call: Call, args: Arguments, partition: int) -> Answer:
-        """Answer from the projections, then have the call recorded with what it returned."""
+    async def _answered(
+        self, tool: tools.Tool, call: Call, args: Arguments, partition: int
+    ) -> Answer:
+        """A read's answer. One that awaits descriptions gets them, or so long to come."""
+        loop = asyncio.get_running_loop()
+        if tool.awaits and self.embedder.status == "loading":
+            await loop.run_in_executor(
+                self._reading, self.embedder.wait, self.settings.model_wait_s
+            )
+        until_s = time.monotonic() + (self.settings.describe_wait_s if tool.awaits else 0.0)
+        pause_s = 0.001
+        while True:
+            last = time.monotonic() >= until_s
+            answer = await loop.run_in_executor(
+                self._reading, self._read, tool, call, args, partition, last
+            )
+            if answer is not None:
+                return answer
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.02, pause_s * 1.5)
+
+    def _read(
+        self, tool: tools.Tool, call: Call, args: Arguments, partition: int, last: bool
+    ) -> Answer | None:
+        """Answer from the projections, then have the call recorded with what it returned. None:
+        what the tool awaits is not there yet, and this is not the `last` time it is asked."""
         assert tool.answer is not None
         started = time.perf_counter()
         with self.using.shared():
             projections = self.projections
             view = projections.states[partition].reader()
+            pending = self.missing.pending(view, call.space, tool.awaits) if tool.awaits else 0
+            if pending and not last:
+                return None
             position = view.one("SELECT next_offset FROM chain")[0] - 1
-            reader = tools.Reader(view, projections.text, projections.vectors, self._embed_query)
+            reader = tools.Reader(
+                view,
+                projections.text,
+                projections.vectors,
+                self._embed_query,
+                self._loaded_model,
+                pending,
+            )
             read = tool.answer(reader, call, args)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
@@ -252,8 +283,14 @@ class EmbeddedNode:
             return None
         return self._embedding.submit(embedder.embed_query, text).result
 
+    def _loaded_model(self) -> str | None:
+        if self.model is None or self.embedder.wait(self.settings.model_wait_s) is None:
+            return None
+        return self.model.name
+
     def _show(self, partition: int, counted: Counted) -> None:
-        self.projections.show(partition, counted)
+        facts = self.projections.show(partition, counted)
+        self.missing.saw(facts)
         self._shown += 1
 
     def _inputs_of(self, call: Call) -> Inputs:

@@ -13,6 +13,8 @@ from events.graph import (
     OpenNodes,
     ReadGraph,
     SearchNodes,
+    SearchReflections,
+    SearchSemantic,
 )
 from projections.state import graph as state
 from projections.state.store import View
@@ -47,12 +49,12 @@ def answer_open_nodes(reader: Reader, call: Call, args: OpenNodes) -> Read:
     return Read(graph_of(reader.view, found, ended=args.include_ended), found)
 
 
-def decide_looked(ctx: Context, args: SearchNodes | ReadGraph) -> Decided:
+def decide_looked(ctx: Context, args: SearchNodes | ReadGraph | SearchReflections) -> Decided:
     """Looking through the graph is on the log; it does not make what was seen more important."""
     return Decided(state.graph_space(ctx.call.tenant), [], {"ids": _returned(ctx)})
 
 
-def decide_open_nodes(ctx: Context, args: OpenNodes) -> Decided:
+def decide_open_nodes(ctx: Context, args: OpenNodes | SearchSemantic) -> Decided:
     space = state.graph_space(ctx.call.tenant)
     returned = _returned(ctx)
     place = ctx.state.space_id(space)
