@@ -71,8 +71,10 @@ class _Ruler:
             else:
                 high = middle - 1
         beginning = text[:low]
+        if beginning[-1:].isspace() or text[low].isspace():
+            return beginning.rstrip()
         words = beginning.rsplit(maxsplit=1)
-        return words[0] if len(words) == 2 and not text[low].isspace() else beginning.rstrip()
+        return words[0] if len(words) == 2 else beginning
 
 
 def _share(texts: dict[int, str], room: int, ruler: _Ruler) -> tuple[dict[int, str], int]:

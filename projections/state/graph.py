@@ -180,14 +180,19 @@ def _degree(view: View, number: int) -> int:
 
 
 def together(view: View, ids: Collection[int]) -> list[Together]:
-    """The pairs of `ids` that were returned together."""
-    rows = view.all(
-        "SELECT first, second, times, at_us FROM together"
-        f" WHERE first IN ({marks(ids)}) AND second IN ({marks(ids)})",
-        *ids,
-        *ids,
-    )
-    return [Together(*row) for row in rows]
+    """The pairs of `ids` that were returned together.
+
+    Most entities have met few others: those are read and compared. For one that has met more than
+    are asked about, each pair is looked up instead.
+    """
+    found: list[Together] = []
+    wanted, sql = set(ids), "SELECT second, times, at_us FROM together WHERE first = ?"
+    for number in sorted(wanted):
+        met = view.all(f"{sql} LIMIT ?", number, len(wanted))
+        if len(met) == len(wanted):
+            met = view.all(f"{sql} AND second IN ({marks(wanted)})", number, *wanted)
+        found += [Together(number, *row) for row in met if row[0] in wanted]
+    return found
 
 
 def page(view: View, space: int, after: int, limit: int) -> list[int]:

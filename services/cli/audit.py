@@ -42,7 +42,8 @@ def audit() -> None:
 def show(ctx: click.Context, thing: Subject, data: str | None, as_json: bool) -> None:
     """The life of a thing: every call that touched it, who made it, when, and what changed.
 
-    ID is a memory's number, entity:NAME or relation:NUMBER. What was deleted has a life, too.
+    ID is a memory's number, entity:NAME, relation:NUMBER or reflection:NUMBER. What was deleted
+    has a life, too.
     """
     settings, log = _open(ctx, data)
     partition = (

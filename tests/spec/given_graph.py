@@ -9,7 +9,7 @@ what it leaves on the log is specified with it.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -76,6 +76,27 @@ def read(**more: Any) -> Ask:
     return ask("read_graph", **more)
 
 
+def reflect(content: str, target: str = "global", **more: Any) -> Ask:
+    return ask("add_reflection", target_type=target, content=content, **more)
+
+
+def describe(*descriptions: Reply, space: str = "default/graph", **more: Any) -> Ask:
+    """What the service asks of itself once a text has its vector."""
+    return ask("mnemolog.describe", space=space, descriptions=list(descriptions), **more)
+
+
+def description(
+    number: int, text: str, version: int = 1, *, kind: str = "entity", covered: bool = True
+) -> Reply:
+    return {
+        "kind": kind,
+        "number": number,
+        "version": version,
+        "text": text,
+        "covered": covered,
+    }
+
+
 # --- the scenario --------------------------------------------------------------------------------
 
 
@@ -84,25 +105,25 @@ class Graph(Robot):
 
     answer: Reply
 
-    def when(self, asked: Ask) -> Graph:
+    def when(self, asked: Ask) -> Self:
         tool = TOOLS.get(asked.tool)
         if tool is not None and tool.answer is not None and asked.answered is None:
             asked = replace(asked, answered=self._answered(asked))
         super().when(asked)
         return self
 
-    def when_unanswered(self, asked: Ask) -> Graph:
+    def when_unanswered(self, asked: Ask) -> Self:
         """As `when`, for a read that no gateway has answered."""
         super().when(asked)
         return self
 
-    def after(self, *asked: Ask) -> Graph:
+    def after(self, *asked: Ask) -> Self:
         """Each of these is asked, and none may be refused."""
         for one in asked:
             self.when(one).then_taken()
         return self
 
-    def then_taken(self) -> Graph:
+    def then_taken(self) -> Self:
         assert self.decision is not None
         assert not self.decision.refused, self.reply
         return self
