@@ -54,7 +54,7 @@ def concerns(fact: dict[str, Any], subject: Subject) -> bool:
         return False
     if fact["fact"] == "graph.reflection_added":
         if subject.kind == "reflection":
-            return subject.number == fact["reflection_id"]
+            return bool(subject.number == fact["reflection_id"])
         ids = subject.ids if subject.kind == "entity" else {subject.number}
         return fact["target_type"] == subject.kind and fact.get("target_id") in ids
     if subject.kind == "memory":

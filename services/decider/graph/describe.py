@@ -20,13 +20,19 @@ NAME = "mnemolog.describe"
 
 
 class Description(Arguments, frozen=True):
-    """How something reads. `covered`: the model covers its script, so it has to have a vector."""
+    """How something reads. `covered`: the model covers its script, so it has to have a vector;
+    `instead` is what of it the model covers, where that is not all."""
 
     kind: str
     number: int
     version: int
     text: str
     covered: bool = True
+    instead: str = ""
+
+    @property
+    def to_embed(self) -> str:
+        return self.instead or self.text
 
 
 class Describe(Arguments, frozen=True):
@@ -42,7 +48,7 @@ def place(tenant: str, args: Describe) -> Place:
 
 
 def texts(args: Describe) -> list[str]:
-    return [one.text for one in args.descriptions if one.covered]
+    return [one.to_embed for one in args.descriptions if one.covered]
 
 
 def describe(
@@ -51,29 +57,43 @@ def describe(
     """How what was found reads now; what is gone meanwhile is left out."""
     made = []
     for one in found:
-        space = view.space_id(one.space)
-        if space is None:
-            continue
         if one.kind == meaning.ENTITY:
-            known = state.entities(view, [one.number])
-            if not known:
-                continue
-            entity = known[0]
-            said = state.observations(view, entity.id)
-            text, version = entity_text(entity.name, entity.type, said, count), entity.version
-        else:
-            (reflection,) = meaning.reflections(view, space, [one.number])
-            text, version = reflection.content, 1
-        made.append(
-            Description(
-                kind=one.kind,
-                number=one.number,
-                version=version,
-                text=text,
-                covered=covers(text),
-            )
-        )
+            made += [
+                _entity(entity, state.observations(view, entity.id), count, covers)
+                for entity in state.entities(view, [one.number])
+            ]
+        elif (space := view.space_id(one.space)) is not None:
+            made += [
+                Description(
+                    kind=one.kind,
+                    number=reflection.id,
+                    version=1,
+                    text=reflection.content,
+                    covered=covers(reflection.content),
+                )
+                for reflection in meaning.reflections(view, space, [one.number])
+            ]
     return made
+
+
+def _entity(
+    entity: state.Entity, said: list[str], count: Count, covers: Callable[[str], bool]
+) -> Description:
+    """One observation in another script, or a key of a thousand letters, does not take an
+    entity's meaning away: the rest of it is embedded."""
+    text, instead = entity_text(entity.name, entity.type, said, count), ""
+    covered = covers(text)
+    if not covered:
+        instead = entity_text(entity.name, entity.type, [one for one in said if covers(one)], count)
+        covered = covers(instead)
+    return Description(
+        kind=meaning.ENTITY,
+        number=entity.id,
+        version=entity.version,
+        text=text,
+        covered=covered,
+        instead=instead if covered else "",
+    )
 
 
 def decide_describe(ctx: Context, args: Describe) -> Decided:
@@ -82,7 +102,7 @@ def decide_describe(ctx: Context, args: Describe) -> Decided:
 
 
 def _fact(ctx: Context, space: str, one: Description) -> Fact | None:
-    place_of_vector = ctx.embeddings.get(one.text) if one.covered else None
+    place_of_vector = ctx.embeddings.get(one.to_embed) if one.covered else None
     if ctx.model is None or (one.covered and place_of_vector is None):
         return None
     within = ctx.state.space_id(space)

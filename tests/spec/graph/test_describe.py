@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from events.graph import EntityDescribed, ReflectionEmbedded
 from projections.state import meaning
+from services.decider.graph.describe import describe as descriptions_of
 from services.decider.tool import Model
 from tests.spec.given import MODEL, NORTH, Ask
 from tests.spec.given_graph import (
@@ -178,3 +180,20 @@ def test_another_model_has_everything_before_it_and_the_first_keeps_its_own(grap
     graph.after(add("A", "y"))
     assert ("entity", 1) in waiting(graph)
     assert ("entity", 1) in waiting(graph, OTHER)
+
+
+def test_what_the_model_covers_of_it_is_embedded(graph: Graph) -> None:
+    graph.after(add("A", "抓取力", "grip at 15N"))
+    found = meaning.undescribed(graph.state.view, MODEL.name, 100)
+    made = descriptions_of(graph.state.view, found, len, str.isascii)
+    assert [(one.number, one.text, one.covered, one.instead) for one in made] == [
+        (2, "B (Generic)", True, ""),
+        (1, "A (Tool): x | 抓取力 | grip at 15N", True, "A (Tool): x | grip at 15N"),
+        (1, "all is well", True, ""),
+    ]
+    one = msgspec.to_builtins(made[1])
+    graph.when(describe(one, vectors={made[1].instead: NORTH})).then(fact(3, made[1].text))
+    graph.after(create(entity("抓取力", None, "x")))
+    found = meaning.undescribed(graph.state.view, MODEL.name, 1)
+    (last,) = descriptions_of(graph.state.view, found, len, str.isascii)
+    assert (last.covered, last.instead) == (False, "")
