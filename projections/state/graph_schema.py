@@ -33,7 +33,7 @@ CREATE TABLE reflection (
   author TEXT NOT NULL, mood TEXT, content TEXT NOT NULL, created_at_us INTEGER NOT NULL
 );
 CREATE INDEX reflection_space ON reflection (space, author);
-CREATE TABLE describer (model TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE describer (model TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE undescribed (
   model TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL,
   space INTEGER NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (model, kind, number)

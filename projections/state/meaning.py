@@ -70,6 +70,10 @@ def asks_for_description(facts: Iterable[Fact]) -> bool:
     return any(isinstance(fact, _TO_DESCRIBE) for fact in facts)
 
 
+def describes(facts: Iterable[Fact]) -> bool:
+    return any(isinstance(fact, (EntityDescribed, ReflectionEmbedded)) for fact in facts)
+
+
 # --- questions ---------------------------------------------------------------------------------
 
 
@@ -108,6 +112,12 @@ def count_undescribed(view: View, model: str, space: str | None = None, kind: st
     kinds = (ENTITY, REFLECTION) if space is None else (kind,)
     where, given = ("", ()) if space is None else (" WHERE space = ?", (place,))
     return sum(view.one(f"SELECT count(*) FROM {one}{where}", *given)[0] for one in kinds)
+
+
+def last_described(view: View, model: str) -> int:
+    """The call by which `model` described something last; -1: none yet."""
+    row = view.one("SELECT last FROM describer WHERE model = ?", model)
+    return -1 if row is None else int(row[0])
 
 
 def is_described(view: View, model: str, kind: str, number: int) -> bool:
@@ -194,11 +204,11 @@ def forget_meaning(view: Writable, kind: str, number: int) -> None:
 
 
 def _described(view: Writable, fact: EntityDescribed, moment: Moment, decision: Decision) -> None:
-    _keep(view, ENTITY, fact.entity_id, fact.version, fact, decision)
+    _keep(view, ENTITY, fact.entity_id, fact.version, fact, decision, moment)
 
 
 def _embedded(view: Writable, fact: ReflectionEmbedded, moment: Moment, decision: Decision) -> None:
-    _keep(view, REFLECTION, fact.reflection_id, 1, fact, decision)
+    _keep(view, REFLECTION, fact.reflection_id, 1, fact, decision, moment)
 
 
 def _reflected(view: Writable, fact: ReflectionAdded, moment: Moment, decision: Decision) -> None:
@@ -228,9 +238,11 @@ def _keep(
     version: int,
     fact: EntityDescribed | ReflectionEmbedded,
     decision: Decision,
+    moment: Moment,
 ) -> None:
-    if not _describes(view, fact.model):
-        view.run("INSERT INTO describer VALUES (?)", fact.model)
+    known = _describes(view, fact.model)
+    view.run("INSERT OR REPLACE INTO describer VALUES (?, ?)", fact.model, moment.call_offset)
+    if not known:
         for each in (ENTITY, REFLECTION):
             view.run(
                 f"INSERT INTO undescribed SELECT ?, ?, id, space, 0 FROM {each}", fact.model, each

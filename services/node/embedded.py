@@ -290,7 +290,7 @@ class EmbeddedNode:
 
     def _show(self, partition: int, counted: Counted) -> None:
         facts = self.projections.show(partition, counted)
-        self.missing.saw(facts)
+        self.missing.saw(partition, counted.decision, facts)
         self._shown += 1
 
     def _inputs_of(self, call: Call) -> Inputs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ import structlog
 
 from events.arguments import Arguments
 from events.codec import Fact
-from events.envelope import Call
+from events.envelope import Call, Decision
 from infra.embedder.catalogue import Model, covers
 from infra.embedder.lazy import BackgroundEmbedder
 from projections.state import meaning
@@ -73,6 +73,12 @@ class MissingVectors:
         self._left = 0
         self._running = False
         self._told_s = 0.0
+        self._shown = {
+            state.partition: meaning.last_described(state.reader(), node.model.name)
+            for state in node.projections.states
+            if node.model is not None
+        }
+        """By partition the last description that the indexes show."""
         self._memories.set()
         self._descriptions.set()
         self._wake.set()
@@ -86,8 +92,11 @@ class MissingVectors:
         self._memories.set()
         self._wake.set()
 
-    def saw(self, facts: Iterable[Fact]) -> None:
-        """Look for what these facts, carried out on the state already, leave to be described."""
+    def saw(self, partition: int, decision: Decision, facts: Sequence[Fact]) -> None:
+        """To be told of every decision that state and indexes show: it may leave something to be
+        described, or be a description."""
+        if meaning.describes(facts):
+            self._shown[partition] = decision.call_offset
         if meaning.asks_for_description(facts):
             self._changed_s = time.monotonic()
             self._descriptions.set()
@@ -102,7 +111,9 @@ class MissingVectors:
         count = meaning.count_undescribed(view, model.name, space, kind)
         if count:
             self._hurry.set()
-        return count
+            return count
+        # The state is committed before the indexes are told: for a moment it is ahead of them.
+        return int(meaning.last_described(view, model.name) > self._shown.get(view.partition, -1))
 
     def stop(self) -> None:
         self._stopping.set()

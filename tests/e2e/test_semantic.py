@@ -241,12 +241,12 @@ def test_a_search_that_does_not_wait_says_what_is_pending(
         create(client, entity("first", "Note", "so that the model is loaded"))
         ready(client)
         text = " ".join(f"word{i} and" for i in range(120))
-        create(client, *(entity(f"e{i}", "Note", f"{i} {text}") for i in range(50)))
+        create(client, *(entity(f"e{i}", "Note", f"{i} {text}") for i in range(12)))
         reply = client.ok("search_semantic", {"query": "first"})
-        assert 1 <= reply["pending"] <= 50
+        assert 1 <= reply["pending"] <= 12
         assert "first" in [row["name"] for row in reply["results"]], "answers with what is there"
         ready(client)
-        assert len(rows(client, "word", limit=100)) == 51
+        assert len(rows(client, "word", limit=100)) == 13
     finally:
         assert server.stop() == 0
 
@@ -317,7 +317,7 @@ def test_many_at_once_then_a_rebuild_finds_the_same(tmp_path: Path) -> None:
 
         def work(who: int) -> None:
             client = server.client()
-            for i in range(6):
+            for i in range(4):
                 create(
                     client,
                     entity(f"{who}", "Agent", f"saw bird {i} at {who}"),
@@ -338,7 +338,7 @@ def test_many_at_once_then_a_rebuild_finds_the_same(tmp_path: Path) -> None:
         assert set(names(client, "birds")) == {"Sky", *map(str, range(6))}
         query = {"query": "agent likes birds", "limit": 100}
         told = client.ok("search_reflections", query)
-        assert len(told["results"]) == 36 and told.keys() == {"results"}
+        assert len(told["results"]) == 24 and told.keys() == {"results"}
         live = json.loads(run("rebuild", "--verify", "--json", "--data", str(data)).stdout)
         assert live["differences"] == []
     finally:
