@@ -40,8 +40,9 @@ PAGE = 256
 TELL_EVERY_S = 10.0
 MOMENT_S = 0.05
 """How long a change waits for the next one, so that a burst of them is described once."""
-BUSY_S = 0.5
-"""After a write, others may follow for so long: the work then rests as long as it takes."""
+BUSY_S, BUSY_BATCH, REST = 0.2, 2, 9
+"""So long after a write others may follow; then little is done at once, and the work rests nine
+times as long as it takes."""
 
 _log = structlog.get_logger("mnemolog.embed")
 
@@ -223,15 +224,17 @@ class MissingVectors:
                 ]
                 if not found:
                     break
-                found = [one for one in found if one.space == found[0].space]
+                size = BUSY_BATCH if self._in_the_way() else BATCH
+                found = [one for one in found if one.space == found[0].space][:size]
                 made = describe.describe(
                     view, found, embedder.count_tokens, lambda text: covers(model, text)
                 )
             batch = _within(made, BATCH_CHARACTERS)
+            if not batch:
+                continue  # It was deleted between two looks.
             args = describe.Describe(space=found[0].space, descriptions=batch)
-            asked = len(batch)
             told = self._ask(partition, args.space, describe.NAME, args, "describe")
-            if told < asked:
+            if told < len(batch):
                 since = {(one.kind, one.number): one.since for one in found}
                 for one in batch:
                     overtaken[one.kind, one.number] = since[one.kind, one.number]
@@ -243,10 +246,13 @@ class MissingVectors:
             self._wake.set()
         self._hurry.clear()
 
+    def _in_the_way(self) -> bool:
+        """Whether others write, and nobody waits for this."""
+        return not self._hurry.is_set() and time.monotonic() - self._changed_s < BUSY_S
+
     def _rest(self, worked_s: float) -> None:
-        """While others write and nobody waits for this, half of the time is theirs."""
-        if not self._hurry.is_set() and time.monotonic() - self._changed_s < BUSY_S:
-            self._hurry.wait(worked_s)
+        if self._in_the_way():
+            self._hurry.wait(worked_s * REST)
 
     def _ask(self, partition: int, space: str, tool: str, args: Arguments, name: str) -> int:
         now_us = time.time_ns() // 1000
