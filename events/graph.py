@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,8 @@ MAX_PAGE = 1000
 MAX_TOGETHER = 50
 """Of what is returned together, the first so many co-occur: pairs grow with the square."""
 DEFAULT_TYPE = "Generic"
+MAX_RESULTS = 100
+MAX_REFLECTION = 5000
 
 EntityName = Annotated[
     str,
@@ -259,6 +261,58 @@ class Migrate(Arguments, frozen=True):
     ]
 
 
+Query = Annotated[
+    str,
+    Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="What to look for."),
+]
+Results = Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many results at most, 1-100.")]
+Short = Annotated[str, Meta(min_length=1, max_length=64, pattern=NOT_BLANK)]
+Target = Literal["entity", "session", "relation", "global"]
+
+
+class SearchSemantic(Arguments, frozen=True):
+    """Find entities by meaning and words, best first. What is used often, recently and together
+    ranks higher. Needs the embedding model."""
+
+    query: Query
+    limit: Results = 10
+
+
+class AddReflection(Arguments, frozen=True):
+    """Add a reflection in free prose: what something means, rather than what is so. It is about
+    an entity, a relation, the session, or everything."""
+
+    target_type: Annotated[Target, Meta(description="What it is about.")]
+    content: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_REFLECTION,
+            pattern=NOT_BLANK,
+            description="Free prose, up to 5000 characters.",
+        ),
+    ]
+    author: Annotated[Short, Meta(description="Who reflects, e.g. nolan or sofia.")] = "sofia"
+    mood: Annotated[
+        Short | None, Meta(description="E.g. insight, duda, satisfaccion; any short word.")
+    ] = None
+    target_id: Annotated[
+        Annotated[int, Meta(gt=0, le=2**53 - 1)] | None,
+        Meta(description="Id of the entity or relation; null for session and global."),
+    ] = None
+
+
+class SearchReflections(Arguments, frozen=True):
+    """Find reflections by meaning and words, best first, by author, mood or target_type if wanted.
+    Needs the embedding model."""
+
+    query: Query
+    author: Annotated[Short | None, Meta(description="Only this author's.")] = None
+    mood: Annotated[Short | None, Meta(description="Only those of this mood.")] = None
+    target_type: Annotated[Target | None, Meta(description="Only those about this.")] = None
+    limit: Results = 10
+
+
 class EntityCreated(Fact, frozen=True, tag="graph.entity_created"):
     entity_id: int
     name: str
@@ -357,7 +411,38 @@ class GraphImported(Fact, frozen=True, tag="graph.graph_imported"):
     skipped: int = 0
 
 
+class EntityDescribed(Fact, frozen=True, tag="graph.entity_described"):
+    """How an entity of one version reads as a text, for the search by words and by meaning.
+    `embedding` is None where `model` does not cover the text's script."""
+
+    entity_id: int
+    version: int
+    text: str
+    model: str
+    embedding: int | None = None
+
+
+class ReflectionAdded(Fact, frozen=True, tag="graph.reflection_added"):
+    reflection_id: int
+    target_type: str
+    author: str
+    content: str
+    target_id: int | None = None
+    mood: str | None = None
+
+
+class ReflectionEmbedded(Fact, frozen=True, tag="graph.reflection_embedded"):
+    """`embedding` is None where `model` does not cover the text's script."""
+
+    reflection_id: int
+    model: str
+    embedding: int | None = None
+
+
 register(
+    EntityDescribed,
+    ReflectionAdded,
+    ReflectionEmbedded,
     EntityCreated,
     EntityTypeChanged,
     ObservationsAdded,

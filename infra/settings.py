@@ -54,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     call_timeout_s: float = 30.0
     model_wait_s: float = 15.0
     """How long a call waits for a model that is still being loaded."""
+    describe_wait_s: float = 2.0
+    """How long a search by meaning waits for what was just written to be described."""
     events_buffer: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1000
     """Events that may wait for one reader of `/events` before it is cut off."""
     events_streams: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 256

@@ -14,12 +14,17 @@ def fuse(
     legs: Sequence[Sequence[int]], weight: Callable[[int], float] = lambda _: 1.0
 ) -> list[tuple[int, float]]:
     """Ids with their score, best first; the best has 1.0. Equal scores: the newest id first."""
+    weighted = {number: score * weight(number) for number, score in reciprocal_ranks(legs).items()}
+    return normalise(sorted(weighted.items(), key=lambda one: (-one[1], -one[0])))
+
+
+def reciprocal_ranks(legs: Sequence[Sequence[int]]) -> dict[int, float]:
+    """Per id the sum of 1 / (60 + rank) over the legs, ranks from 1."""
     scores: dict[int, float] = {}
     for leg in legs:
         for rank, number in enumerate(leg, start=1):
             scores[number] = scores.get(number, 0.0) + 1.0 / (RRF_K + rank)
-    weighted = {number: score * weight(number) for number, score in scores.items()}
-    return normalise(sorted(weighted.items(), key=lambda one: (-one[1], -one[0])))
+    return scores
 
 
 def normalise(ranked: list[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -7,6 +7,7 @@ time, whatever thread asks.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from infra.embedder.catalogue import ONNX_FILE, TOKENIZER_FILE, Model
 from infra.embedder.sessions import Sessions
 from infra.embedder.store import file_path
 
+COUNTS_KEPT = 2048
+
 
 class OnnxEmbedder:
     """A loaded model. All methods may be called from several threads at once."""
@@ -26,6 +29,7 @@ class OnnxEmbedder:
         self._sessions = sessions
         self._tokenizer = tokenizer
         self._inputs = sessions.input_names
+        self._counted = lru_cache(COUNTS_KEPT)(self._count)
 
     @classmethod
     def load(cls, model: Model, directory: Path) -> OnnxEmbedder:
@@ -63,7 +67,13 @@ class OnnxEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text takes as a passage, the prefix and the two marks at its ends
-        included: nothing of it is cut as long as this is at most `model.max_tokens`."""
+        included: nothing of it is cut as long as this is at most `model.max_tokens`.
+
+        Counts are remembered: a text that grows is counted anew part by part, and most are the
+        parts it had."""
+        return self._counted(text)
+
+    def _count(self, text: str) -> int:
         encoding = self._encode(self.model.passage_prefix + text)
         marks = 2
         pieces = [encoding, *encoding.overflowing]

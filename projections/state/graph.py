@@ -24,6 +24,8 @@ from events.graph import (
     RelationEnded,
 )
 from projections.language.characters import fold, strip_accents
+from projections.limbic import DEGREE_CAP, Together, Use
+from projections.state.meaning import ENTITY, forget_meaning, to_describe
 from projections.state.store import Moment, View, Writable, evolves, marks
 
 ENTITIES = "entity"
@@ -37,6 +39,13 @@ class Entity(msgspec.Struct, frozen=True):
     name: str
     type: str
     version: int = 1
+
+
+class Used(msgspec.Struct, frozen=True):
+    """An entity, and how it has been used."""
+
+    entity: Entity
+    use: Use
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -169,6 +178,49 @@ def times_imported(view: View, space: int | None, sha256: str) -> int:
     return 0 if row is None else int(row[0])
 
 
+def used(view: View, space: int, ids: Collection[int]) -> dict[int, Used]:
+    """Those of `ids` that are in the space. Relations are counted as far as they matter."""
+    rows = view.all(
+        "SELECT id, name, type, version, access_count, access_days, accessed_at_us FROM entity"
+        f" WHERE id IN ({marks(ids)}) AND space = ?",
+        *ids,
+        space,
+    )
+    found = {}
+    for number, name, kind, version, count, days, at_us in rows:
+        use = Use(count, days, at_us, _degree(view, number))
+        found[number] = Used(Entity(number, name, kind, version), use)
+    return found
+
+
+def _degree(view: View, number: int) -> int:
+    """Active relations that touch the entity, counted up to the cap."""
+    row = view.one(
+        "SELECT count(*) FROM (SELECT 1 FROM relation WHERE source = ? AND ended_at_us IS NULL"
+        " UNION ALL SELECT 1 FROM relation WHERE target = ? AND source <> target"
+        f" AND ended_at_us IS NULL LIMIT {DEGREE_CAP})",
+        number,
+        number,
+    )
+    return int(row[0])
+
+
+def together(view: View, ids: Collection[int]) -> list[Together]:
+    """The pairs of `ids` that were returned together.
+
+    Most entities have met few others: those are read and compared. For one that has met more than
+    are asked about, each pair is looked up instead.
+    """
+    found: list[Together] = []
+    wanted, sql = set(ids), "SELECT second, times, at_us FROM together WHERE first = ?"
+    for number in sorted(wanted):
+        met = view.all(f"{sql} LIMIT ?", number, len(wanted))
+        if len(met) == len(wanted):
+            met = view.all(f"{sql} AND second IN ({marks(wanted)})", number, *wanted)
+        found += [Together(number, *row) for row in met if row[0] in wanted]
+    return found
+
+
 def page(view: View, space: int, after: int, limit: int) -> list[int]:
     """Ids of the space's entities past `after`, in order."""
     rows = view.all(
@@ -210,10 +262,11 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
 
 def _created(view: Writable, fact: EntityCreated, moment: Moment, decision: Decision) -> None:
     view.take_id(ENTITIES)
+    space = view.ensure_space(moment.space)
     view.run(
         "INSERT INTO entity VALUES (?, ?, ?, ?, 1, ?, ?, ?, 1, 1)",
         fact.entity_id,
-        view.ensure_space(moment.space),
+        space,
         fact.name,
         fact.entity_type,
         moment.at_us,
@@ -221,6 +274,7 @@ def _created(view: Writable, fact: EntityCreated, moment: Moment, decision: Deci
         moment.at_us,
     )
     _index(view, fact.entity_id, (fact.name, fact.entity_type))
+    to_describe(view, ENTITY, fact.entity_id, space, moment)
     view.touched(f"entity:{fact.entity_id}", moment)
     view.touched(named(moment.space, fact.name), moment)
 
@@ -275,6 +329,7 @@ def _deleted(view: Writable, fact: EntityDeleted, moment: Moment, decision: Deci
         "DELETE FROM entity WHERE id = ?",
     ):
         view.run(sql, number)
+    forget_meaning(view, ENTITY, number)
     view.touched(f"entity:{number}", moment)
     for one in fact.relations:
         view.touched(f"relation:{one.relation_id}", moment)
@@ -339,6 +394,8 @@ def _changed(view: Writable, number: int, moment: Moment) -> None:
         moment.at_us,
         number,
     )
+    (space,) = view.one("SELECT space FROM entity WHERE id = ?", number)
+    to_describe(view, ENTITY, number, space, moment)
     view.touched(f"entity:{number}", moment)
 
 

@@ -33,6 +33,22 @@ CREATE TABLE imported (
 CREATE TABLE node (id INTEGER PRIMARY KEY, entity INTEGER NOT NULL, content TEXT NOT NULL);
 CREATE INDEX node_entity ON node (entity, content);
 CREATE VIRTUAL TABLE node_text USING fts5 (content, tokenize = 'trigram');
+CREATE TABLE reflection (
+  id INTEGER PRIMARY KEY, space INTEGER NOT NULL, target_type TEXT NOT NULL, target INTEGER,
+  author TEXT NOT NULL, mood TEXT, content TEXT NOT NULL, created_at_us INTEGER NOT NULL
+);
+CREATE INDEX reflection_space ON reflection (space, author);
+CREATE TABLE describer (model TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE undescribed (
+  model TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL,
+  space INTEGER NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (model, kind, number)
+) WITHOUT ROWID;
+CREATE INDEX undescribed_newest ON undescribed (model, since);
+CREATE INDEX undescribed_space ON undescribed (model, space, kind);
+CREATE TABLE meaning (
+  kind TEXT NOT NULL, number INTEGER NOT NULL, model TEXT NOT NULL, version INTEGER NOT NULL,
+  vector BLOB NOT NULL, PRIMARY KEY (kind, number, model)
+) WITHOUT ROWID;
 """
 
 CANONICAL = {
@@ -41,4 +57,8 @@ CANONICAL = {
     "relation": "id",
     "together": "first, second",
     "imported": "space, sha256",
+    "reflection": "id",
+    "describer": "model",
+    "undescribed": "model, kind, number",
+    "meaning": "kind, number, model",
 }

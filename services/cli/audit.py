@@ -47,7 +47,8 @@ def show(
 ) -> None:
     """The life of a thing: every call that touched it, who made it, when, and what changed.
 
-    ID is a memory's number, entity:NAME or relation:NUMBER. What was deleted has a life, too.
+    ID is a memory's number, entity:NAME, relation:NUMBER or reflection:NUMBER. What was deleted
+    has a life, too.
     """
     store = _open(ctx, data, log)
     settings, count = store.settings, store.log.partitions

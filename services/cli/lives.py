@@ -9,7 +9,8 @@ import msgspec
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A memory or relation by its number, an entity by its name (and the ids it has had)."""
+    """A memory, relation or reflection by its number, an entity by its name (and the ids it has
+    had)."""
 
     kind: str
     number: int = 0
@@ -21,7 +22,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class SubjectType(click.ParamType):
-    """`42` or `memory:42`, `entity:NAME`, `relation:7`."""
+    """`42` or `memory:42`, `entity:NAME`, `relation:7`, `reflection:5`."""
 
     name = "thing"
 
@@ -33,10 +34,15 @@ class SubjectType(click.ParamType):
         kind, _, rest = value.partition(":") if ":" in value else ("memory", ":", value)
         if kind == "entity" and rest:
             return Subject(kind, name=rest)
-        if kind in ("memory", "relation") and rest.isdecimal() and 0 < int(rest) < 2**53:
+        if (
+            kind in ("memory", "relation", "reflection")
+            and rest.isdecimal()
+            and 0 < int(rest) < 2**53
+        ):
             return Subject(kind, int(rest))
         return self.fail(
-            f"{value!r} is no id: give a memory's number, entity:NAME or relation:NUMBER",
+            f"{value!r} is no id: give a memory's number, entity:NAME, relation:NUMBER or "
+            "reflection:NUMBER",
             param,
             ctx,
         )
@@ -46,6 +52,11 @@ def concerns(fact: dict[str, Any], subject: Subject) -> bool:
     family = "robot." if subject.kind == "memory" else "graph."
     if not fact["fact"].startswith(family):
         return False
+    if fact["fact"] == "graph.reflection_added":
+        if subject.kind == "reflection":
+            return bool(subject.number == fact["reflection_id"])
+        ids = subject.ids if subject.kind == "entity" else {subject.number}
+        return fact["target_type"] == subject.kind and fact.get("target_id") in ids
     if subject.kind == "memory":
         numbers = {fact.get("memory_id"), fact.get("existing_id"), fact.get("kept")}
         return subject.number in numbers | set(fact.get("superseded", ()))
@@ -91,6 +102,11 @@ def sentence(fact: dict[str, Any], subject: Subject) -> str:
             return "\n".join(["deleted; it said:", *said, *relations])
         case "graph.entity_deleted":
             return f"deleted with entity {fact['name']}"
+        case "graph.reflection_added" if subject.kind == "reflection":
+            mood = f" ({fact['mood']})" if fact.get("mood") else ""
+            return f"{fact['author']}{mood}: {fact['content']}"
+        case "graph.reflection_added":
+            return f"reflection {fact['reflection_id']} by {fact['author']}: {fact['content']}"
         case "graph.relation_created":
             return f"relation {fact['relation_id']} ({fact['relation_type']}) created"
         case "graph.relation_ended":

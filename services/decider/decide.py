@@ -75,8 +75,8 @@ def decide(
         facts=[encode_fact(fact) for fact in decided.facts],
         inputs=embeddings,
     )
-    if tool.reads:
-        return decision
+    if tool.reads or (tool.internal and call.idempotency_key is None):
+        return decision  # Nobody asks for its outcome again.
     return replace(
         decision,
         key=_key(call),

@@ -75,7 +75,9 @@ class Reader(msgspec.Struct, frozen=True):
     `embed` starts embedding a query's text and gives a function that waits for its vector, or
     None when there is no model, or none for the text's script. `embed_passages` gives the vectors
     of texts as they are stored, None for a text that the model does not cover; as a whole None
-    when there is no model, or `model` (the one that is set) is not installed.
+    when there is no model, or `model` (the one that is set) is not installed. `loaded` waits for
+    the model and tells its name; None when there is none at hand. `pending` is how much of the
+    space waits to be described, for a tool that asks for it.
     """
 
     view: View
@@ -84,6 +86,8 @@ class Reader(msgspec.Struct, frozen=True):
     embed: Callable[[str], Callable[[], Vector] | None]
     embed_passages: Callable[[Sequence[str]], list[Vector | None] | None] = lambda _: None
     model: Model | None = None
+    loaded: Callable[[], str | None] = lambda: None
+    pending: int = 0
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -98,7 +102,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
     `Refused`. `texts` are what has to be embedded before deciding. A tool that only reads has
     `answer`, which refuses in the same words; its `decide` then notes what was returned. A `heavy`
-    read may take seconds, and waits for others like it. A tool answers to its `aliases`, too; they
+    read may take seconds, and waits for others like it. `awaits` names the kind of thing that must
+    have been described before it is answered, if any. A tool answers to its `aliases`, too; they
     are not listed."""
 
     name: str
@@ -107,6 +112,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     decide: Callable[[Context, Any], Decided]
     texts: Callable[[Any], list[str]] = lambda _: []
     answer: Callable[[Reader, Call, Any], Read] | None = None
+    awaits: str = ""
     destructive: bool = False
     idempotent: bool = False
     internal: bool = False

@@ -21,7 +21,7 @@ from services.decider.partition import PartitionDecider
 from services.decider.rules import Rules
 from services.node.feeder import Feeder
 from services.node.follow import Progress
-from services.node.node import LOAD_WAIT_S, Node, in_doubt
+from services.node.node import LOAD_WAIT_S, Clock, Node, in_doubt, now_us
 from services.node.projections import Projections
 from services.node.worker import PartitionWorker
 
@@ -32,9 +32,13 @@ class EmbeddedNode(Node):
     log: SqliteLog
 
     def __init__(
-        self, settings: Settings, rules: Rules | None = None, progress: Progress | None = None
+        self,
+        settings: Settings,
+        rules: Rules | None = None,
+        progress: Progress | None = None,
+        clock: Clock = now_us,
     ) -> None:
-        super().__init__(settings, rules)
+        super().__init__(settings, rules, clock)
         self.directory = settings.data_dir
         with ExitStack() as undo:
             # The runtime aborts a process that ends while a model is being loaded.
@@ -46,7 +50,7 @@ class EmbeddedNode(Node):
             undo.callback(self.projections.close)
             self.projections.catch_up(self.log, progress)
             undo.pop_all()
-        self._open_feed(self.log)
+        self._prepare(self.log)
         self.workers = [
             PartitionWorker(p, self.log, PartitionDecider(state, self.rules), self._show)
             for p, state in enumerate(self.projections.states)
@@ -124,6 +128,9 @@ class EmbeddedNode(Node):
 
     def _record(self, partition: int, call: Call) -> None:
         self.workers[partition].record(call)
+
+    def decides(self, partition: int) -> bool:
+        return True
 
     def _shows(self, partition: int) -> int:
         return self.workers[partition].shown

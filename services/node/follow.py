@@ -10,8 +10,10 @@ from events.codec import Fact, decode_decision
 from events.log import Ends, Stored
 from projections.ports import TextIndex, VectorIndex
 from projections.state.store import PartitionState
-from projections.text.robot import text_changes
-from projections.vectors.robot import vector_changes
+from projections.text import graph as graph_text
+from projections.text import robot as robot_text
+from projections.vectors import graph as graph_vectors
+from projections.vectors import robot as robot_vectors
 from services.counted import Counted
 
 BATCH = 500
@@ -94,13 +96,23 @@ def counted_after(
 
 
 def feed_text(index: TextIndex, partition: int, counted: Counted, facts: list[Fact]) -> None:
-    index.apply(partition, counted.offset, text_changes(counted.decision, facts))
+    changes = [
+        change
+        for family in (robot_text, graph_text)
+        for change in family.text_changes(counted.decision, facts)
+    ]
+    index.apply(partition, counted.offset, changes)
 
 
 def feed_vectors(
     index: VectorIndex, model: str, partition: int, counted: Counted, facts: list[Fact]
 ) -> None:
-    index.apply(partition, counted.offset, vector_changes(counted.decision, facts, model))
+    changes = [
+        change
+        for family in (robot_vectors, graph_vectors)
+        for change in family.vector_changes(counted.decision, facts, model)
+    ]
+    index.apply(partition, counted.offset, changes)
 
 
 def follow_text(log: ReadableLog, index: TextIndex, progress: Progress | None = None) -> None:

@@ -34,7 +34,7 @@ from services.decider.rules import Rules
 from services.node.feeder import Feeder
 from services.node.follow import Progress, ReadableLog
 from services.node.logs import SyncLog, remember, replica_dir
-from services.node.node import Node, in_doubt
+from services.node.node import Clock, Node, in_doubt, now_us
 from services.node.projections import Projections
 from services.worker.member import Member
 from services.worker.partition import Partition
@@ -53,9 +53,11 @@ _log = structlog.get_logger("mnemolog.node")
 class KafkaNode(Node):
     """Made by `open`, within the event loop that it is used in. Needs the directory's lock."""
 
-    def __init__(self, settings: Settings, log: KafkaLog, rules: Rules | None) -> None:
+    def __init__(
+        self, settings: Settings, log: KafkaLog, rules: Rules | None, clock: Clock
+    ) -> None:
         roles = settings.roles
-        super().__init__(settings, rules)
+        super().__init__(settings, rules, clock)
         self.directory = replica_dir(settings)
         self.projections = Projections(
             self.directory / "projections", log.partitions, self.model, self.shared
@@ -92,7 +94,11 @@ class KafkaNode(Node):
 
     @classmethod
     async def open(
-        cls, settings: Settings, rules: Rules | None = None, progress: Progress | None = None
+        cls,
+        settings: Settings,
+        rules: Rules | None = None,
+        progress: Progress | None = None,
+        clock: Clock = now_us,
     ) -> KafkaNode:
         brokers = settings.brokers
         assert brokers is not None
@@ -105,7 +111,7 @@ class KafkaNode(Node):
         )
         node: KafkaNode | None = None
         try:
-            node = cls(settings, log, rules)
+            node = cls(settings, log, rules, clock)
             await asyncio.to_thread(node._catch_up, progress)
             await node._start()
         except BaseException:
@@ -122,7 +128,7 @@ class KafkaNode(Node):
         self.projections.catch_up(self.log, progress)
         for partition in self.partitions:
             partition.shown = partition.state.next_offset
-        self._open_feed(self._kafka)
+        self._prepare(self._kafka)
         remember(self.settings)
 
     async def _start(self) -> None:
@@ -282,6 +288,7 @@ class KafkaNode(Node):
             _log.warning("Kafka is away", reason=str(error))
         for number in owned & self._decides.owns:
             self.partitions[number].own(True)
+        self.missing.look()
 
     async def _look(self) -> None:
         for partition, ends in zip(self.partitions, await self._kafka.all_ends(), strict=True):
@@ -326,6 +333,9 @@ class KafkaNode(Node):
             if self._is_late(one) and now_s - self._moved_s[i] > STALLED_S and one.failed is None
         ]
         return reasons
+
+    def decides(self, partition: int) -> bool:
+        return self.partitions[partition].ours
 
     def _shows(self, partition: int) -> int:
         return self.partitions[partition].shown

@@ -1,56 +1,132 @@
-"""Gives vectors to the memories that have none yet: the model was missing, or is a new one.
+"""Gives vectors to what has none yet: a memory whose model was missing or is a new one, and the
+knowledge graph's entities and reflections, which are always embedded after the reply.
 
 One background thread looks through the state once the model is there, and asks the decider, like
-any caller, to embed what it finds.
+any caller, to embed what it finds. The newest comes first, and of an entity that changes often only
+what it says when its turn comes is embedded.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 
-from events.envelope import Call
+from events.arguments import Arguments
+from events.codec import Fact
+from events.envelope import Call, Decision
 from infra.embedder.catalogue import Model, covers
+from infra.embedder.lazy import BackgroundEmbedder
+from projections.state import meaning
 from projections.state.robot import count_without_vector, without_vector
-from services.api import Unavailable
+from projections.state.store import View
+from services.api import Answer, Unavailable
 from services.decider.catalogue import TOOLS
-from services.decider.robot.embed import NAME, EmbedMissing, Missing
-
-if TYPE_CHECKING:
-    from services.node.node import Node
+from services.decider.graph import describe
+from services.decider.robot import embed
+from services.node.follow import ReadableLog
+from services.node.gate import Gate
+from services.node.projections import Projections
 
 BATCH = 16
+BATCH_CHARACTERS = 6_000
+"""A batch of long texts is a smaller one: what is asked for meanwhile should not wait for long."""
 PAGE = 256
 TELL_EVERY_S = 10.0
+MOMENT_S = 0.05
+"""How long a change waits for the next one, so that a burst of them is described once."""
+BUSY_S, BUSY_BATCH, REST = 0.2, 2, 9
+"""So long after a write others may follow; then little is done at once, and the work rests nine
+times as long as it takes."""
 
 _log = structlog.get_logger("mnemolog.embed")
+
+
+class Node(Protocol):
+    """What the thread uses of the node it works for."""
+
+    model: Model | None
+    embedder: BackgroundEmbedder
+    using: Gate
+    projections: Projections
+
+    clock: Callable[[], int]
+
+    @property
+    def log(self) -> ReadableLog: ...
+
+    def decides(self, partition: int) -> bool:
+        """Whether this node decides the partition's calls; another one embeds for the others."""
+        ...
+
+    def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]: ...
 
 
 class MissingVectors:
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._look = threading.Event()
-        self._look.set()
+        self._wake = threading.Event()
+        self._memories, self._descriptions = threading.Event(), threading.Event()
+        """What to look for next."""
+        self._hurry = threading.Event()
         self._stopping = threading.Event()
+        self._changed_s = 0.0
         self._done = 0
         self._left = 0
         self._running = False
+        self._told_s = 0.0
+        self._shown = {
+            state.partition: meaning.last_described(state.reader(), node.model.name)
+            for state in node.projections.states
+            if node.model is not None
+        }
+        """By partition the last description that the indexes show."""
+        self._memories.set()
+        self._descriptions.set()
+        self._wake.set()
         self._thread = threading.Thread(target=self._run, name="embed-missing", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def look(self) -> None:
-        """Look again: something was stored without a vector."""
-        self._look.set()
+        """Look again: a memory was stored without a vector, or another node's work is ours now."""
+        self._memories.set()
+        self._descriptions.set()
+        self._wake.set()
+
+    def saw(self, partition: int, decision: Decision, facts: Sequence[Fact]) -> None:
+        """To be told of every decision that state and indexes show: it may leave something to be
+        described, or be a description."""
+        if meaning.describes(facts):
+            self._shown[partition] = decision.call_offset
+        if meaning.asks_for_description(facts):
+            self._changed_s = time.monotonic()
+            self._descriptions.set()
+            self._wake.set()
+
+    def pending(self, view: View, space: str, kind: str) -> int:
+        """How many of a space's entities or reflections wait to be described. Somebody is waiting
+        for them, so the work hurries. Without a model there is nothing to wait for."""
+        model = self._node.model
+        if model is None or self._node.embedder.status != "ready":
+            return 0
+        count = meaning.count_undescribed(view, model.name, space, kind)
+        if count:
+            self._hurry.set()
+            return count
+        # The state is committed before the indexes are told: for a moment it is ahead of them.
+        return int(meaning.last_described(view, model.name) > self._shown.get(view.partition, -1))
 
     def stop(self) -> None:
         self._stopping.set()
-        self._look.set()
+        self._hurry.set()
+        self._wake.set()
         self._thread.join()
 
     def progress(self) -> dict[str, Any]:
@@ -59,44 +135,65 @@ class MissingVectors:
 
     def _run(self) -> None:
         while True:
-            self._look.wait()
+            self._wake.wait()
             if self._stopping.is_set():
                 return
             if self._node.embedder.wait(1.0) is None:
                 self._stopping.wait(1.0)
                 continue
-            self._look.clear()
+            self._running = True
+            self._hurry.wait(MOMENT_S)
+            self._wake.clear()
             if self._stopping.is_set():
                 return  # `stop` came between: its signal to look is the one just cleared
-            self._running = True
+            memories, descriptions = _taken(self._memories), _taken(self._descriptions)
             try:
-                self._embed_all()
+                self._embed_all(memories, descriptions)
             except Unavailable as error:
                 _log.warning("embedding of missing vectors was put off", reason=str(error))
+                self._memories.set()
+                self._descriptions.set()
                 self._stopping.wait(1.0)
-                self._look.set()
+                self._wake.set()
             except Exception as error:
                 _log.error("embedding of missing vectors failed", error=str(error), exc_info=True)
             finally:
-                self._running = False
+                self._running = self._wake.is_set()
 
-    def _embed_all(self) -> None:
+    def _embed_all(self, memories: bool, descriptions: bool) -> None:
         model, before = self._node.model, self._done
         assert model is not None
-        with self._node.using.shared():
-            self._left = sum(
-                count_without_vector(state.reader(), model.name)
-                for state in self._node.projections.states
-            )
+        self._told_s = time.monotonic()
+        self._left = self._count(model, memories, descriptions)
         if self._left > PAGE:
-            _log.info("embedding memories in the background", model=model.name, count=self._left)
+            _log.info("embedding in the background", model=model.name, count=self._left)
         for partition in range(self._node.log.partitions):
-            self._embed_partition(partition, model)
-        if self._done > before:
-            _log.info("memories were embedded", model=model.name, count=self._done - before)
+            if not self._node.decides(partition):
+                continue
+            if descriptions:
+                self._describe_partition(partition, model)
+            if memories:
+                self._embed_partition(partition, model)
+        if self._done - before > PAGE:
+            _log.info("embedded", model=model.name, count=self._done - before)
+
+    def _count(self, model: Model, memories: bool, descriptions: bool) -> int:
+        with self._node.using.shared():
+            views = [
+                state.reader()
+                for state in self._node.projections.states
+                if self._node.decides(state.partition)
+            ]
+            return sum(
+                (count_without_vector(view, model.name) if memories else 0)
+                + (meaning.count_undescribed(view, model.name) if descriptions else 0)
+                for view in views
+            )
+
+    # --- memories --------------------------------------------------------------------------------
 
     def _embed_partition(self, partition: int, model: Model) -> None:
-        after, told_s = 0, time.monotonic()
+        after = 0
         while not self._stopping.is_set():
             with self._node.using.shared():
                 view = self._node.projections.states[partition].reader()
@@ -104,27 +201,77 @@ class MissingVectors:
             if not page:
                 break
             after = page[-1][0]
-            by_space: dict[str, list[Missing]] = {}
+            by_space: dict[str, list[embed.Missing]] = {}
             for number, space, content in page:
                 if covers(model, content):
-                    missing = Missing(memory_id=number, content=content)
+                    missing = embed.Missing(memory_id=number, content=content)
                     by_space.setdefault(space, []).append(missing)
             for space, found in by_space.items():
                 for start in range(0, len(found), BATCH):
                     if self._stopping.is_set():
                         return
-                    self._ask(partition, space, found[start : start + BATCH])
-            self._left = max(0, self._left - len(page))
-            if time.monotonic() - told_s > TELL_EVERY_S:
-                told_s = time.monotonic()
-                _log.info("embedding memories", embedded=self._done, left=self._left)
+                    memories = found[start : start + BATCH]
+                    args = embed.EmbedMissing(space=space, memories=memories)
+                    self._ask(partition, space, embed.NAME, args, f"embed-{memories[0].memory_id}")
+                    if _taken(self._descriptions):  # Somebody may be waiting for these.
+                        self._describe_partition(partition, model)
+            self._tell(len(page))
 
-    def _ask(self, partition: int, space: str, memories: list[Missing]) -> None:
-        args = EmbedMissing(space=space, memories=memories)
-        now_us = time.time_ns() // 1000
+    # --- entities and reflections ----------------------------------------------------------------
+
+    def _describe_partition(self, partition: int, model: Model) -> None:
+        """Batch after batch, each from the newest change on. What changed again while it was
+        embedded is passed over until all else is done."""
+        overtaken: dict[tuple[str, int], int] = {}
+        embedder = self._node.embedder.wait(1.0)
+        if embedder is None:
+            raise Unavailable("the model is not loaded")
+        while not self._stopping.is_set():
+            started_s = time.monotonic()
+            with self._node.using.shared():
+                view = self._node.projections.states[partition].reader()
+                found = [
+                    one
+                    for one in meaning.undescribed(view, model.name, BATCH + len(overtaken))
+                    if overtaken.get((one.kind, one.number)) != one.since
+                ]
+                if not found:
+                    break
+                size = BUSY_BATCH if self._in_the_way() else BATCH
+                found = [one for one in found if one.space == found[0].space][:size]
+                made = describe.describe(
+                    view, found, embedder.count_tokens, lambda text: covers(model, text)
+                )
+            batch = _within(made, BATCH_CHARACTERS)
+            if not batch:
+                continue  # It was deleted between two looks.
+            args = describe.Describe(space=found[0].space, descriptions=batch)
+            told = self._ask(partition, args.space, describe.NAME, args, "describe")
+            if told < len(batch):
+                since = {(one.kind, one.number): one.since for one in found}
+                for one in batch:
+                    overtaken[one.kind, one.number] = since[one.kind, one.number]
+            self._tell(told)
+            self._rest(time.monotonic() - started_s)
+        if overtaken:
+            self._stopping.wait(MOMENT_S)
+            self._descriptions.set()
+            self._wake.set()
+        self._hurry.clear()
+
+    def _in_the_way(self) -> bool:
+        """Whether others write, and nobody waits for this."""
+        return not self._hurry.is_set() and time.monotonic() - self._changed_s < BUSY_S
+
+    def _rest(self, worked_s: float) -> None:
+        if self._in_the_way():
+            self._hurry.wait(worked_s * REST)
+
+    def _ask(self, partition: int, space: str, tool: str, args: Arguments, name: str) -> int:
+        now_us = self._node.clock()
         call = Call(
-            id=f"embed-{now_us}-{memories[0].memory_id}",
-            tool=NAME,
+            id=f"{name}-{partition}-{now_us}",
+            tool=tool,
             arguments=msgspec.json.encode(args),
             space=space,
             received_at_us=now_us,
@@ -132,5 +279,31 @@ class MissingVectors:
             actor="mnemolog",
             client="mnemolog",
         )
-        answer = self._node.submit_embedded(call, partition, TOOLS[NAME].texts(args)).result()
-        self._done += int(msgspec.json.decode(answer.reply).get("embedded", 0))
+        answer = self._node.submit_embedded(call, partition, TOOLS[tool].texts(args)).result()
+        embedded = int(msgspec.json.decode(answer.reply).get("embedded", 0))
+        self._done += embedded
+        return embedded
+
+    def _tell(self, worked: int) -> None:
+        self._left = max(0, self._left - worked)
+        if time.monotonic() - self._told_s > TELL_EVERY_S:
+            self._told_s = time.monotonic()
+            _log.info("embedding", embedded=self._done, left=self._left)
+
+
+def _taken(sign: threading.Event) -> bool:
+    found = sign.is_set()
+    if found:
+        sign.clear()
+    return found
+
+
+def _within(made: list[describe.Description], characters: int) -> list[describe.Description]:
+    """The first few that are short enough together, one at least."""
+    batch: list[describe.Description] = []
+    for one in made:
+        characters -= len(one.text)
+        if batch and characters < 0:
+            break
+        batch.append(one)
+    return batch

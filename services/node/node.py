@@ -56,22 +56,34 @@ COMMIT_AFTER = 2_000
 decisions: it holds everybody up for some 20 ms, and what is not durable comes from the log."""
 LOAD_WAIT_S = 30.0
 
+Clock = Callable[[], int]
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
 _log = structlog.get_logger("mnemolog.node")
 
 
 class Node(ABC):
-    """A node opens its log, its projections and its feed, then calls `_begin`."""
+    """A node opens its log and its projections, calls `_prepare`, and when it works `_begin`."""
 
     feed: Feed
+    missing: MissingVectors
     directory: Path
     """Where its projections are."""
     projections: Projections
     log: ReadableLog
     """The log as threads read it."""
 
-    def __init__(self, settings: Settings, rules: Rules | None = None) -> None:
+    def __init__(
+        self, settings: Settings, rules: Rules | None = None, clock: Clock = now_us
+    ) -> None:
         self.settings = settings
         self.rules = rules or Rules()
+        self.clock = clock
+        """The time of what the service asks of itself."""
         self.using = Gate()
         """Entered by whoever uses the projections outside the deciders' threads."""
         self.rebuilding = threading.Lock()
@@ -86,7 +98,6 @@ class Node(ABC):
         self.shared = shared_vectors(settings, self.model)
         self._shown = 0
         self._begun = False
-        self.missing = MissingVectors(self)
         self._closing = threading.Event()
         self._upkeep = threading.Thread(target=self._keep_up, name="upkeep", daemon=True)
 
@@ -116,6 +127,10 @@ class Node(ABC):
     @abstractmethod
     def _record(self, partition: int, call: Call) -> None:
         """From a thread: put a read that was answered on the log, soon."""
+
+    @abstractmethod
+    def decides(self, partition: int) -> bool:
+        """Whether the partition's calls are decided here."""
 
     @abstractmethod
     def _shows(self, partition: int) -> int:
@@ -168,10 +183,8 @@ class Node(ABC):
         if request.after is not None or request.consistency is not None:
             await self._reached(request, partition)
         if tool.reads:
-            loop = asyncio.get_running_loop()
             try:
-                pool = self._examining if tool.heavy else self._reading
-                return await loop.run_in_executor(pool, self._read, tool, call, args, partition)
+                return await self._answered(tool, call, args, partition)
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
         if isinstance(args, Migrate):
@@ -228,13 +241,37 @@ class Node(ABC):
             )
         return partition, offset
 
-    def _read(self, tool: tools.Tool, call: Call, args: Arguments, partition: int) -> Answer:
-        """Answer from the projections, then have the call recorded with what it returned."""
+    async def _answered(
+        self, tool: tools.Tool, call: Call, args: Arguments, partition: int
+    ) -> Answer:
+        """A read's answer. One that awaits descriptions gets them, or so long to come."""
+        loop = asyncio.get_running_loop()
+        pool = self._examining if tool.heavy else self._reading
+        if tool.awaits and self.embedder.status == "loading":
+            await loop.run_in_executor(pool, self.embedder.wait, self.settings.model_wait_s)
+        until_s = time.monotonic() + (self.settings.describe_wait_s if tool.awaits else 0.0)
+        pause_s = 0.001
+        while True:
+            last = time.monotonic() >= until_s
+            answer = await loop.run_in_executor(pool, self._read, tool, call, args, partition, last)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.02, pause_s * 1.5)
+
+    def _read(
+        self, tool: tools.Tool, call: Call, args: Arguments, partition: int, last: bool
+    ) -> Answer | None:
+        """Answer from the projections, then have the call recorded with what it returned. None:
+        what the tool awaits is not there yet, and this is not the `last` time it is asked."""
         assert tool.answer is not None
         started = time.perf_counter()
         with self.using.shared():
             projections = self.projections
             view = projections.states[partition].reader()
+            pending = self.missing.pending(view, call.space, tool.awaits) if tool.awaits else 0
+            if pending and not last:
+                return None
             position = view.one("SELECT next_offset FROM chain")[0] - 1
             reader = tools.Reader(
                 view,
@@ -243,6 +280,8 @@ class Node(ABC):
                 self._embed_query,
                 self._embed_passages,
                 None if self.model is None else _named(self.model),
+                self._loaded_model,
+                pending,
             )
             read = tool.answer(reader, call, args)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
@@ -261,6 +300,11 @@ class Node(ABC):
         if embedder is None:
             return None
         return self._embedding.submit(embedder.embed_query, text).result
+
+    def _loaded_model(self) -> str | None:
+        if self.model is None or self.embedder.wait(self.settings.model_wait_s) is None:
+            return None
+        return self.model.name
 
     def _embed_passages(self, texts: Sequence[str]) -> list[Vector | None] | None:
         """The vectors of stored texts, None for one that the model does not cover."""
@@ -318,15 +362,17 @@ class Node(ABC):
         """Per partition where the log ends and how far this node is."""
 
     def _show(self, partition: int, counted: Counted) -> None:
-        self.projections.show(partition, counted)
+        facts = self.projections.show(partition, counted)
+        self.missing.saw(partition, counted.decision, facts)
         self._shown += 1
         self.feed.publish(partition, counted)
 
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         return self.feed.events(follow)
 
-    def _open_feed(self, log: Log) -> None:
+    def _prepare(self, log: Log) -> None:
         """Before anything is shown that was not when the projections were opened."""
+        self.missing = MissingVectors(self)
         self.feed = Feed(
             log,
             self._voids,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from events.codec import Fact
 from infra.embedder.catalogue import Model
 from projections.ports import TextIndex, VectorIndex
 from projections.state.store import PartitionState, StateError
@@ -62,12 +63,13 @@ class Projections:
         if self.vectors is not None and self.model is not None:
             follow_vectors(log, self.vectors, self.model.name, progress)
 
-    def show(self, partition: int, counted: Counted) -> None:
-        """Bring one decision, carried out on the state already, into the indexes."""
+    def show(self, partition: int, counted: Counted) -> list[Fact]:
+        """Bring one decision, carried out on the state already, into the indexes; its facts."""
         facts = counted.facts()
         feed_text(self.text, partition, counted, facts)
         if self.vectors is not None and self.model is not None:
             feed_vectors(self.vectors, self.model.name, partition, counted, facts)
+        return facts
 
     def commit(self) -> None:
         self.text.commit()

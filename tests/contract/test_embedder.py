@@ -41,6 +41,7 @@ from infra.embedder.store import (
     pull,
     verify,
 )
+from projections.entity_text import entity_text
 from services.cli.models import models as models_command
 
 DEFAULT = CATALOGUE[DEFAULT_MODEL]
@@ -322,6 +323,27 @@ class TestVectors:
         full = embedder.embed_passage("cup " * 510)
         assert (full == embedder.embed_passage("cup " * 510 + "entirely different")).all()
         assert (full != embedder.embed_passage("cup " * 509 + "different")).any()
+
+    def test_an_entity_s_text_keeps_to_its_budget(self, embedder: OnnxEmbedder) -> None:
+        """Parts are counted one by one: that holds only if they take as many tokens together."""
+        odd = [
+            "抓取力 15N",
+            "naïve café",
+            "a_b-c.d/e",
+            "🤖🤖",
+            "e\u0301",
+            "|",
+            "(x) | y",
+            "\x00",
+            "ß",
+        ]
+        many = [f"{odd[i % len(odd)]} {i} of w{i * 7919}" for i in range(300)]
+        for observations in (odd, many, ["抓" * 2000], ["word " * 400] * 12, [*many, "x" * 2000]):
+            for name in ("Astro", "抓" * 512, "a.b " * 128):
+                text = entity_text(name, "Tool", observations, embedder.count_tokens)
+                assert embedder.count_tokens(text) <= 480
+        full = entity_text("Astro", "Tool", many, embedder.count_tokens)
+        assert embedder.count_tokens(full) > 440
 
     def test_a_broken_character_is_no_error(self, embedder: OnnxEmbedder) -> None:
         assert np.isfinite(embedder.embed_passage("cup \ud800 \x00 tray")).all()

@@ -63,7 +63,23 @@ def test_a_deleted_entity_tells_what_it_said_and_who_deleted_it(data: Path) -> N
     assert NAME in shown.stdout
 
 
-@pytest.mark.parametrize("thing", ["7", "entity:nobody", "relation:7"])
+def test_a_reflection_is_part_of_the_life_of_what_it_is_about(data: Path) -> None:
+    call(data, "ann", "create_entities", {"entities": [{"name": "A"}, {"name": "B"}]})
+    relation = {"from": "A", "to": "B", "relationType": "uses"}
+    call(data, "ann", "create_relations", {"relations": [relation]})
+    about: Message = {"target_type": "entity", "target_id": 2, "content": "B is the core"}
+    call(data, "ben", "add_reflection", {**about, "mood": "insight"})
+    call(data, "ben", "add_reflection", {"target_type": "global", "content": "all is well"})
+    mine = life(data, "reflection:1")
+    assert [(one["actor"], one["changes"]) for one in mine] == [
+        ("ben", ["sofia (insight): B is the core"])
+    ]
+    assert life(data, "reflection:2")[0]["changes"] == ["sofia: all is well"]
+    assert life(data, "entity:B")[-1]["changes"] == ["reflection 1 by sofia: B is the core"]
+    assert all("reflection" not in str(one["changes"]) for one in life(data, "entity:A"))
+
+
+@pytest.mark.parametrize("thing", ["7", "entity:nobody", "relation:7", "reflection:1"])
 def test_what_never_was_is_a_clear_error(data: Path, thing: str) -> None:
     call(data, "ann", "learn", {"insight": "grip at 12N"})
     told = run("audit", "show", thing, "--data", str(data))

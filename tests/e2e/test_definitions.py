@@ -39,6 +39,9 @@ GRAPH = {
     "open_nodes",
     "read_graph",
     "migrate",
+    "search_semantic",
+    "add_reflection",
+    "search_reflections",
 }
 UPKEEP = {
     "analyze_entity_split",
@@ -98,6 +101,11 @@ def test_the_schema_says_what_the_service_checks() -> None:
     assert not takes("create_relations", relations=[{"from": "A", "to": "B"}])
     assert takes("read_graph")
     assert not takes("search_nodes", query="x" * 501)
+    assert takes("search_semantic", query="x", limit=100)
+    assert not takes("search_semantic", query="x", limit=101)
+    assert takes("add_reflection", target_type="global", content="x", mood=None)
+    assert not takes("add_reflection", target_type="memory", content="x")
+    assert not takes("search_reflections", query=" ")
 
 
 def test_annotations_tell_reads_from_writes() -> None:
@@ -105,10 +113,10 @@ def test_annotations_tell_reads_from_writes() -> None:
     assert told["recall"]["readOnlyHint"] is True
     assert told["forget"]["destructiveHint"] is True
     for name in GRAPH:
-        reads = name in ("search_nodes", "open_nodes", "read_graph")
+        reads = name.startswith("search_") or name in ("open_nodes", "read_graph")
         assert told[name]["readOnlyHint"] is reads
         assert told[name]["destructiveHint"] is name.startswith(("delete_", "end_"))
-        assert told[name]["idempotentHint"] is True
+        assert told[name]["idempotentHint"] is (name != "add_reflection")
     for name in UPKEEP:
         assert told[name]["readOnlyHint"] is (name != "execute_entity_split")
     assert told["execute_entity_split"]["destructiveHint"] is True

@@ -18,11 +18,14 @@ from events.graph import (
     EntitiesCoOccurred,
     EntityCreated,
     EntityDeleted,
+    EntityDescribed,
     EntitySplit,
     EntityTypeChanged,
     GraphImported,
     ObservationsAdded,
     ObservationsRemoved,
+    ReflectionAdded,
+    ReflectionEmbedded,
     RelationCreated,
     RelationDeleted,
     RelationEnded,
@@ -166,6 +169,33 @@ FACTS: dict[str, Fact] = {
         source="memory.jsonl",
         entities=0,
         relations=70_000,
+    ),
+    "graph.entity_described": EntityDescribed(
+        entity_id=42,
+        version=300,
+        text="CachorroSpace (Project): 部署在 Vercel",
+        model="bge-small-en-v1.5",
+        embedding=0,
+    ),
+    "graph.entity_described.least": EntityDescribed(
+        entity_id=42, version=1, text="A (Generic)", model="bge-small-en-v1.5"
+    ),
+    "graph.reflection_added": ReflectionAdded(
+        reflection_id=5,
+        target_type="entity",
+        target_id=15,
+        author="nolan",
+        content="This entity shaped the entire project.",
+        mood="insight",
+    ),
+    "graph.reflection_added.least": ReflectionAdded(
+        reflection_id=1, target_type="global", author="sofia", content="todo fluye"
+    ),
+    "graph.reflection_embedded": ReflectionEmbedded(
+        reflection_id=5, model="bge-small-en-v1.5", embedding=1
+    ),
+    "graph.reflection_embedded.least": ReflectionEmbedded(
+        reflection_id=5, model="bge-small-en-v1.5"
     ),
 }
 

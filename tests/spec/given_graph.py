@@ -10,7 +10,7 @@ what it leaves on the log is specified with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 import numpy as np
@@ -107,6 +107,27 @@ def report(**more: Any) -> Ask:
     return ask("consolidation_report", **more)
 
 
+def reflect(content: str, target: str = "global", **more: Any) -> Ask:
+    return ask("add_reflection", target_type=target, content=content, **more)
+
+
+def describe(*descriptions: Reply, space: str = "default/graph", **more: Any) -> Ask:
+    """What the service asks of itself once a text has its vector."""
+    return ask("mnemolog.describe", space=space, descriptions=list(descriptions), **more)
+
+
+def description(
+    number: int, text: str, version: int = 1, *, kind: str = "entity", covered: bool = True
+) -> Reply:
+    return {
+        "kind": kind,
+        "number": number,
+        "version": version,
+        "text": text,
+        "covered": covered,
+    }
+
+
 # --- the scenario --------------------------------------------------------------------------------
 
 
@@ -120,25 +141,25 @@ class Graph(Robot):
     embedded = 0
     """How many texts reads had embedded."""
 
-    def when(self, asked: Ask) -> Graph:
+    def when(self, asked: Ask) -> Self:
         tool = TOOLS.get(asked.tool)
         if tool is not None and tool.answer is not None and asked.answered is None:
             asked = replace(asked, answered=self._answered(asked))
         super().when(asked)
         return self
 
-    def when_unanswered(self, asked: Ask) -> Graph:
+    def when_unanswered(self, asked: Ask) -> Self:
         """As `when`, for a read that no gateway has answered."""
         super().when(asked)
         return self
 
-    def after(self, *asked: Ask) -> Graph:
+    def after(self, *asked: Ask) -> Self:
         """Each of these is asked, and none may be refused."""
         for one in asked:
             self.when(one).then_taken()
         return self
 
-    def then_taken(self) -> Graph:
+    def then_taken(self) -> Self:
         assert self.decision is not None
         assert not self.decision.refused, self.reply
         return self

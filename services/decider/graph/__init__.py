@@ -6,7 +6,18 @@ from typing import Any
 
 from events import graph
 from projections.state.graph import graph_space
-from services.decider.graph import entities, exports, imports, reads, relations, splits, upkeep
+from projections.state.meaning import ENTITY, REFLECTION
+from services.decider.graph import (
+    describe,
+    entities,
+    exports,
+    imports,
+    reads,
+    relations,
+    semantic,
+    splits,
+    upkeep,
+)
 from services.decider.tool import Place, Tool
 
 
@@ -165,6 +176,36 @@ TOOLS = (
         place=_in_graph,
         decide=reads.decide_looked,
         answer=exports.answer_export,
+        internal=True,
+    ),
+    Tool(
+        name="search_semantic",
+        arguments=graph.SearchSemantic,
+        place=_in_graph,
+        decide=semantic.decide_search_semantic,
+        answer=semantic.answer_search_semantic,
+        awaits=ENTITY,
+    ),
+    Tool(
+        name="add_reflection",
+        arguments=graph.AddReflection,
+        place=_in_graph,
+        decide=semantic.decide_add_reflection,
+    ),
+    Tool(
+        name="search_reflections",
+        arguments=graph.SearchReflections,
+        place=_in_graph,
+        decide=semantic.decide_search_reflections,
+        answer=semantic.answer_search_reflections,
+        awaits=REFLECTION,
+    ),
+    Tool(
+        name=describe.NAME,
+        arguments=describe.Describe,
+        place=describe.place,
+        decide=describe.decide_describe,
+        texts=describe.texts,
         internal=True,
     ),
 )

@@ -14,6 +14,7 @@ from events.graph import (
     OpenNodes,
     ReadGraph,
     SearchNodes,
+    SearchSemantic,
 )
 from projections.state import graph as state
 from projections.state.store import View
@@ -53,7 +54,7 @@ def decide_looked(ctx: Context, args: Arguments) -> Decided:
     return Decided(state.graph_space(ctx.call.tenant), [], {"ids": _returned(ctx)})
 
 
-def decide_open_nodes(ctx: Context, args: OpenNodes) -> Decided:
+def decide_open_nodes(ctx: Context, args: OpenNodes | SearchSemantic) -> Decided:
     space = state.graph_space(ctx.call.tenant)
     returned = _returned(ctx)
     place = ctx.state.space_id(space)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.envelope import Answered
+from projections.state import meaning
 from projections.state.graph import folded
 from projections.state.store import PartitionState
-from tests.spec.given import Ask, ask, days
+from services.decider.graph.describe import describe as descriptions_of
+from services.decider.tool import Model
+from tests.spec.given import MODEL, NORTH, Ask, ask, days
 from tests.spec.given_graph import (
     Graph,
     add,
     create,
     delete,
+    describe,
     end,
     entity,
     open_nodes,
     part,
     read,
+    reflect,
     relate,
     search,
     searchable,
@@ -88,21 +95,68 @@ CALLS = st.one_of(
         lambda names, more: open_nodes(*names, **more), st.lists(NAMES, max_size=4), ENVELOPE
     ),
     st.builds(lambda more: search("tool", **more), ENVELOPE),
+    st.builds(
+        lambda kind, number, more: reflect("so it is", kind, target_id=number, **more),
+        st.sampled_from(["entity", "relation", "global"]),
+        st.sampled_from([None, 1, 2]),
+        ENVELOPE,
+    ),
+    st.builds(
+        lambda ids, more: ask("search_semantic", query="x", answered=Answered(ids=ids), **more),
+        st.lists(st.integers(1, 4), unique=True),
+        ENVELOPE,
+    ),
     st.builds(lambda more: read(**more), ENVELOPE),
 )
-PLANS = st.lists(CALLS, max_size=25)
 
 
-def carried_out(plan: list[Ask]) -> Graph:
+class Describing(msgspec.Struct, frozen=True):
+    """A model comes by and describes a few of those that wait, one of them perhaps without a
+    vector, or as something read before it changed."""
+
+    model: Model
+    count: int
+    covered: bool
+    behind: int
+
+
+DESCRIBING = st.builds(
+    Describing,
+    st.sampled_from([MODEL, Model("other", 0.9)]),
+    st.integers(1, 4),
+    st.booleans(),
+    st.sampled_from([0, 0, 0, 1]),
+)
+PLANS = st.lists(st.one_of(CALLS, CALLS, DESCRIBING), max_size=25)
+Plan = list[Ask | Describing]
+
+
+def carried_out(plan: Plan) -> Graph:
     graph = Graph()
     for one in plan:
-        graph.when(one)
+        if isinstance(one, Ask):
+            graph.when(one)
+        else:
+            describing(graph, one)
     return graph
+
+
+def describing(graph: Graph, step: Describing) -> None:
+    graph.model = step.model
+    view = graph.state.view
+    for waiting in meaning.undescribed(view, step.model.name, step.count):
+        (made,) = descriptions_of(view, [waiting], len, lambda _: step.covered)
+        row = msgspec.to_builtins(made) | {"version": made.version - step.behind}
+        tenant = waiting.space.split("/")[0]
+        graph.when(
+            describe(row, space=waiting.space, tenant=tenant, vectors={made.text: NORTH})
+        ).then_taken()
+    graph.model = MODEL
 
 
 @settings(max_examples=200)
 @given(PLANS)
-def test_a_rebuild_from_the_decisions_equals_what_is_live(plan: list[Ask]) -> None:
+def test_a_rebuild_from_the_decisions_equals_what_is_live(plan: Plan) -> None:
     graph = carried_out(plan)
     fresh = graph.rebuilt()
     assert fresh.digest() == graph.state.digest()
@@ -112,7 +166,7 @@ def test_a_rebuild_from_the_decisions_equals_what_is_live(plan: list[Ask]) -> No
 
 @settings(max_examples=100)
 @given(PLANS)
-def test_nothing_is_left_hanging(plan: list[Ask]) -> None:
+def test_nothing_is_left_hanging(plan: Plan) -> None:
     view = carried_out(plan).state.view
     known = {row[0] for row in view.all("SELECT id FROM entity")}
     for sql in (
@@ -128,10 +182,31 @@ def test_nothing_is_left_hanging(plan: list[Ask]) -> None:
         " WHERE entity.space <> relation.space"
     )
     assert view.all(across) == []
+    assert {row[0] for row in view.all("SELECT number FROM meaning WHERE kind = 'entity'")} <= known
 
 
 @settings(max_examples=100)
 @given(PLANS)
+def test_each_model_has_described_what_does_not_wait_for_it(plan: Plan) -> None:
+    """What waits and what is described as it is now make up all there is, for every model."""
+    view = carried_out(plan).state.view
+    there = {("entity", row[0]) for row in view.all("SELECT id FROM entity")}
+    there |= {("reflection", row[0]) for row in view.all("SELECT id FROM reflection")}
+    for (model,) in view.all("SELECT model FROM describer"):
+        waiting = meaning.undescribed(view, model, 1000)
+        assert {(one.kind, one.number) for one in waiting} <= there
+        assert len(waiting) == meaning.count_undescribed(view, model)
+        current = view.all(
+            "SELECT number FROM meaning JOIN entity ON id = number AND entity.version ="
+            " meaning.version WHERE kind = 'entity' AND model = ?",
+            model,
+        )
+        late = {one.number for one in waiting if one.kind == "entity"}
+        assert late.isdisjoint(row[0] for row in current)
+
+
+@settings(max_examples=100)
+@given(st.lists(CALLS, max_size=25))
 def test_a_split_loses_and_doubles_nothing(plan: list[Ask]) -> None:
     graph = Graph()
     for one in plan:

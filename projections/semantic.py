@@ -1,0 +1,207 @@
+"""Search by meaning and words in the knowledge graph: entities, re-ranked by how they are used,
+and reflections.
+
+The indexes say who may be near; how near is measured by the vectors in the state, so that a store
+that lags behind, or holds an older version of an entity, never gives a wrong distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.graph import SearchReflections
+from projections import limbic
+from projections.fusion import RRF_K, reciprocal_ranks
+from projections.ports import Hit, TextIndex, Vector, VectorIndex
+from projections.state import graph as state
+from projections.state import meaning
+from projections.state.meaning import ENTITY, REFLECTION, index_space
+from projections.state.store import View
+from projections.times import spaced
+
+FETCH = 3
+"""Hits of each leg per result wanted."""
+MAX_FETCH = 10_000
+EXACT = 2_000
+"""Up to so many reflections that a filter lets pass are all compared with the query."""
+RANK_SHARE = 0.5
+"""How much of a reflection's score its fused rank makes; the rest is its cosine."""
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What a search looks at. `vector` gives the query's vector and is asked once the words have
+    been searched; None: the model does not cover the query's script."""
+
+    view: View
+    text: TextIndex
+    vectors: VectorIndex | None
+    vector: Callable[[], Vector] | None
+    model: str
+
+
+def search_entities(
+    sources: Sources, space: str, query: str, limit: int, now_us: int
+) -> list[dict[str, Any]]:
+    """The best `limit` entities as rows of a reply."""
+    view, place = sources.view, sources.view.space_id(space)
+    if place is None:
+        return []
+    by_words, by_meaning, vector = _legs(sources, index_space(space, ENTITY), query, limit * FETCH)
+    candidates = {hit.id for hit in (*by_words, *by_meaning)}
+    used = state.used(view, place, candidates)
+    if not used:
+        return []
+    distances = _distances(sources, ENTITY, used, vector)
+    words = [hit.id for hit in by_words if hit.id in used]
+    near = _nearest([hit.id for hit in by_meaning], distances)
+    rrf = reciprocal_ranks([near, words])
+    least, most = min(rrf.values()), max(rrf.values())
+    meant = set(near)
+    bases = {
+        number: limbic.base_of_meaning(distances[number])
+        if number in meant
+        else limbic.base_of_words(score, least, most)
+        for number, score in rrf.items()
+    }
+    scored = limbic.scores(
+        bases,
+        {number: one.use for number, one in used.items()},
+        state.together(view, list(bases)),
+        now_us,
+    )
+    best = sorted(bases, key=lambda number: (-scored[number].score, -number))[:limit]
+    said = state.observations_of(view, best)
+    rows = []
+    for number in best:
+        entity, score = used[number].entity, scored[number]
+        distance = distances.get(number)
+        row: dict[str, Any] = {
+            "id": number,
+            "name": entity.name,
+            "entityType": entity.type,
+            "observations": said[number],
+            "limbic_score": round(score.score, 4),
+            "scoring": {
+                "importance": round(score.importance, 4),
+                "temporal_factor": round(score.temporal, 4),
+                "cooc_boost": round(score.cooccurrence, 4),
+            },
+            "distance": None if distance is None else round(distance, 4),
+        }
+        if words:
+            row["rrf_score"] = round(rrf[number], 6)
+        rows.append(row)
+    return rows
+
+
+def search_reflections(
+    sources: Sources, space: str, args: SearchReflections
+) -> list[dict[str, Any]]:
+    """The best reflections as rows of a reply; as many as asked for whenever that many match.
+
+    The score is half the fused rank (1 for the first of every leg) and half the cosine.
+    """
+    place = sources.view.space_id(space)
+    if place is None:
+        return []
+    words, near, found, distances = _reflections(sources, space, place, args)
+    legs = [leg for leg in (near, words) if leg]
+    rrf = reciprocal_ranks(legs)
+    scores = {
+        number: RANK_SHARE * score * (RRF_K + 1) / len(legs)
+        + (1 - RANK_SHARE) * min(1.0, max(0.0, 1.0 - distances.get(number, 1.0)))
+        for number, score in rrf.items()
+    }
+    best = sorted(scores, key=lambda number: (-scores[number], -number))[: args.limit]
+    return [shown(found[number]) | {"score": round(scores[number], 4)} for number in best]
+
+
+def shown(one: meaning.Reflection) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "target_type": one.target_type,
+        "target_id": one.target_id,
+        "author": one.author,
+        "content": one.content,
+        "mood": one.mood,
+        "created_at": spaced(one.created_at_us),
+    }
+
+
+def _reflections(
+    sources: Sources, space: str, place: int, args: SearchReflections
+) -> tuple[list[int], list[int], dict[int, meaning.Reflection], dict[int, float]]:
+    """Those that pass the filter, by words and by meaning, what they are, and their distances.
+
+    A rare author is not to be missed behind many others: where a filter lets few pass, all of
+    them are compared; where it lets many pass, the indexes are asked for more until enough do.
+    """
+    view, name = sources.view, index_space(space, REFLECTION)
+    filters = (args.author, args.mood, args.target_type)
+    filtered = any(one is not None for one in filters)
+    passing = meaning.reflections_of(view, place, *filters, EXACT + 1) if filtered else []
+    few = filtered and len(passing) <= EXACT
+    fetch = args.limit * FETCH
+    while True:
+        by_words, by_meaning, vector = _legs(sources, name, args.query, fetch)
+        if few:
+            distances = _distances(sources, REFLECTION, passing, vector)
+            near = _nearest(passing, distances)[:fetch]
+        else:
+            hits = [hit.id for hit in by_meaning]
+            distances = _distances(sources, REFLECTION, hits, vector)
+            near = _nearest(hits, distances)
+        candidates = {*near, *(hit.id for hit in by_words)}
+        found = {
+            one.id: one
+            for one in meaning.reflections(view, place, candidates)
+            if all(
+                wanted in (None, has)
+                for wanted, has in zip(
+                    filters, (one.author, one.mood, one.target_type), strict=True
+                )
+            )
+        }
+        more = len(by_words) >= fetch or (not few and len(by_meaning) >= fetch)
+        if len(found) >= args.limit or not filtered or not more or fetch >= MAX_FETCH:
+            break
+        fetch = min(fetch * 4, MAX_FETCH)
+    words = [hit.id for hit in by_words if hit.id in found]
+    distances |= _distances(sources, REFLECTION, words, vector)
+    return words, [number for number in near if number in found], found, distances
+
+
+def _legs(
+    sources: Sources, name: str, query: str, fetch: int
+) -> tuple[list[Hit], list[Hit], Vector | None]:
+    by_words = sources.text.search(name, query, fetch)
+    if sources.vector is None or sources.vectors is None:
+        return by_words, [], None
+    vector = sources.vector()
+    return by_words, sources.vectors.search(name, vector, fetch), vector
+
+
+def _distances(
+    sources: Sources, kind: str, numbers: Iterable[int], vector: Vector | None
+) -> dict[int, float]:
+    """1 - cosine for each that has a vector."""
+    if vector is None:
+        return {}
+    found = meaning.meanings(sources.view, sources.model, kind, list(numbers))
+    if not found:
+        return {}
+    rows = np.stack(list(found.values())).astype(np.float32)
+    query = vector.astype(np.float32)
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
+    cosines = (rows @ query) / np.maximum(lengths, np.float32(1e-12))
+    return {number: 1.0 - float(one) for number, one in zip(found, cosines, strict=True)}
+
+
+def _nearest(numbers: Iterable[int], distances: dict[int, float]) -> list[int]:
+    """Those that have a vector, nearest first, equally near ones newest first."""
+    there = [number for number in numbers if number in distances]
+    return sorted(there, key=lambda number: (distances[number], -number))

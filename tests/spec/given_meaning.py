@@ -1,0 +1,142 @@
+"""The words of `given` for searching by meaning: a graph with its search indexes.
+
+    found = meant.after(create(entity("Astro"))) \\
+                 .described(Astro=NORTH) \\
+                 .found(semantic("web", at=NORTH))
+
+The indexes are the real ones, fed with each decision as a node feeds them. Vectors are given by an
+entity's name or a reflection's text, so that a distance is what the specification says it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.arguments import Refused
+from events.codec import decode_facts
+from events.envelope import Answered, Call
+from projections.ports import Vector
+from projections.state import meaning
+from projections.text.index import TantivyText
+from projections.vectors.edge import EdgeVectors
+from services.counted import Counted
+from services.decider.catalogue import TOOLS, read_call
+from services.decider.graph.describe import describe as descriptions_of
+from services.decider.tool import Reader
+from services.node.follow import feed_text, feed_vectors
+from tests.spec.given import DIMS, MODEL, Ask, Robot, ask
+from tests.spec.given_graph import Graph, Reply, describe
+
+
+def semantic(query: str, **more: Any) -> Ask:
+    return ask("search_semantic", query=query, **more)
+
+
+def reflections(query: str, **more: Any) -> Ask:
+    return ask("search_reflections", query=query, **more)
+
+
+def words(text: str) -> int:
+    """A tokenizer to whom each word is a token, and which puts a mark at each end."""
+    return len(text.split()) + 2
+
+
+class Meant(Graph):
+    """A graph with text and vector index. `queries` are the vectors of what is searched for; a
+    query without one is in a script that the model does not cover."""
+
+    def __init__(self, directory: Path, *, has_model: bool = True) -> None:
+        super().__init__()
+        self.text = TantivyText(directory / "text")
+        self.vectors = EdgeVectors(directory / "vectors", DIMS, MODEL.name)
+        self.queries: dict[str, bytes] = {}
+        self.has_model = has_model
+
+    def close(self) -> None:
+        self.text.close()
+        self.vectors.close()
+
+    def when_bytes(self, data: bytes, vectors: Any = None) -> Robot:
+        offset = self.state.next_offset
+        super().when_bytes(data, vectors)
+        assert self.decision is not None
+        counted, facts = Counted(offset, self.decision), decode_facts(self.decision.facts)
+        feed_text(self.text, 0, counted, facts)
+        feed_vectors(self.vectors, MODEL.name, 0, counted, facts)
+        return self
+
+    def described(self, **vectors: bytes) -> Meant:
+        """All that waits is described: with the vector that its name or text has here, or, having
+        none, as something that the model does not cover."""
+        return self.described_of("default", vectors)
+
+    def described_of(self, tenant: str, vectors: Mapping[str, bytes]) -> Meant:
+        view = self.state.view
+        found = meaning.undescribed(view, MODEL.name, 10_000)
+        found = [one for one in found if one.space == f"{tenant}/graph"]
+        made = descriptions_of(view, found, words, lambda _: True)
+        rows, given = [], {}
+        for one in made:
+            name = one.text.split(" (")[0] if one.kind == "entity" else one.text
+            vector = vectors.get(name.replace(" ", "_"))
+            rows.append(msgspec.to_builtins(one) | {"covered": vector is not None})
+            if vector is not None:
+                given[one.text] = vector
+        self.when(describe(*rows, space=f"{tenant}/graph", tenant=tenant, vectors=given))
+        self.then_taken()
+        return self
+
+    def asking(self, **vectors: bytes) -> Meant:
+        self.queries |= vectors
+        return self
+
+    def rows(self, asked: Ask) -> list[Reply]:
+        found: list[Reply] = self.told(asked)["results"]
+        return found
+
+    def found(self, asked: Ask) -> list[str]:
+        """Names of the entities, or texts of the reflections, that a search finds, best first."""
+        return [one.get("name") or one["content"] for one in self.rows(asked)]
+
+    def _answered(self, asked: Ask) -> Answered | None:
+        tool = TOOLS[asked.tool]
+        if not tool.awaits:
+            return super()._answered(asked)
+        call = Call(
+            id="read",
+            tool=asked.tool,
+            arguments=asked.arguments,
+            space="",
+            received_at_us=asked.at_us,
+            tenant=asked.tenant,
+        )
+        pending = meaning.count_undescribed(
+            self.state.view, MODEL.name, f"{asked.tenant}/graph", tool.awaits
+        )
+        reader = Reader(
+            self.state.reader(),
+            self.text,
+            self.vectors,
+            self._embed,
+            loaded=lambda: MODEL.name if self.has_model else None,
+            pending=pending,
+        )
+        try:
+            _, args = read_call(call)
+            assert tool.answer is not None
+            found = tool.answer(reader, call, args)
+        except Refused:
+            return None  # As a node: the decider refuses it, on the log.
+        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
+        return Answered(ids=found.ids, mode=found.mode)
+
+    def _embed(self, query: str) -> Callable[[], Vector] | None:
+        vector = self.queries.get(query) if self.has_model else None
+        if vector is None:
+            return None
+        return lambda: np.frombuffer(vector, dtype=np.float16)
