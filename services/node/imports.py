@@ -56,6 +56,7 @@ class Edge(msgspec.Struct, frozen=True):
     stopping: Callable[[], bool]
     progress: Callable[[int, int], None]
     patience_s: float
+    clock: Callable[[], int]
 
 
 def carry_out(edge: Edge, call: Call, args: Migrate, files: Files | None) -> Call:
@@ -255,7 +256,7 @@ class _Import:
             tool=name,
             arguments=msgspec.json.encode(args),
             space=self._call.space,
-            received_at_us=time.time_ns() // 1000,
+            received_at_us=self._edge.clock(),
             tenant=self._call.tenant,
             actor=self._call.actor,
             client=self._call.client,

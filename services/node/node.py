@@ -202,7 +202,12 @@ class Node(ABC):
                 loop.call_soon_threadsafe(progress, done, total)
 
         edge = Edge(
-            self.submit, partition, self._closing.is_set, tell, self.settings.call_timeout_s
+            self.submit,
+            partition,
+            self._closing.is_set,
+            tell,
+            self.settings.call_timeout_s,
+            self.clock,
         )
         return await loop.run_in_executor(
             self._importing, carry_out, edge, call, args, request.files

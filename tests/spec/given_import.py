@@ -57,7 +57,12 @@ class Store:
             idempotency_key=key,
         )
         edge = Edge(
-            self._submit, 0, lambda: self.stopping, lambda *done: self.told.append(done), 10.0
+            self._submit,
+            0,
+            lambda: self.stopping,
+            lambda *done: self.told.append(done),
+            10.0,
+            lambda: NOW_US,
         )
         found = files or Files(cwd="/", home="/nowhere")
         answer = self._submit(carry_out(edge, call, args, found), 0, None, None).result()

@@ -1,0 +1,214 @@
+"""Embedded and on Kafka, on one node and on three: the same calls get the same replies and leave
+the same state, at equal partition count and with the same clock and call ids."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from infra.embedder.catalogue import Model
+from infra.kafka.broker import Broker
+from infra.settings import Settings
+from projections.state.meaning import ENTITY, REFLECTION
+from services.api import Answer, Request, own_files
+from services.decider.catalogue import FAMILIES
+from services.node.embedded import EmbeddedNode
+from services.node.kafka import KafkaNode
+from services.node.missing import MissingVectors
+from services.node.node import Node
+from services.node.rebuild import state_hash
+from tests.bus.fleet import PARTITIONS, until
+from tests.bus.script import Reply, Script
+
+SEED = 20_251_116
+START_US = 1_760_000_000_000_000
+STEP_US = 60_000_000
+PATIENCE_S = 60.0
+
+
+class Held(MissingVectors):
+    """Describes entities between two calls only: while one is under way, how much of it is there
+    already would be a matter of chance."""
+
+    def _describe_partition(self, partition: int, model: Model) -> None:
+        while not GO.wait(0.02):
+            if self._stopping.is_set():
+                return
+        super()._describe_partition(partition, model)
+
+
+@pytest.fixture(autouse=True)
+def held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.node.node.MissingVectors", Held)
+
+
+class Stage:
+    """Plays calls on the nodes in turn, and lets each one come to rest everywhere before the next:
+    the order of what is on the log is then the order of the calls."""
+
+    def __init__(self, nodes: list[Node], settle: Callable[[int], Awaitable[None]]) -> None:
+        self._turn = itertools.cycle(nodes)
+        self._nodes = nodes
+        self._settle = settle
+        self._count = itertools.count()
+        self._files = own_files()
+
+    async def play(self, tool: str, arguments: Reply) -> Reply:
+        number = next(self._count)
+        CLOCK[0] = START_US + number * STEP_US
+        GO.clear()
+        answer = await next(self._turn).call(
+            Request(
+                tool=tool,
+                arguments=msgspec.json.encode(arguments),
+                call_id=f"call-{number}",
+                received_at_us=CLOCK[0],
+                files=self._files,
+            )
+        )
+        GO.set()
+        await self._settle(_partition(answer))
+        for node in self._nodes:
+            # Word statistics count what was replaced until a commit: its moment would be chance.
+            await asyncio.to_thread(node.projections.commit)
+        return _without_times(msgspec.json.decode(answer.reply))
+
+
+CLOCK = [START_US]
+GO = threading.Event()
+
+
+def _partition(answer: Answer) -> int:
+    return int((answer.position or "").split(":")[0])
+
+
+def _without_times(reply: Any) -> Any:
+    """A recall tells how long it took; nothing else may differ."""
+    reply.pop("query_ms", None)
+    return reply
+
+
+async def _described(nodes: list[Node]) -> None:
+    """The service's own work that a call leaves behind is done."""
+    deadline = time.monotonic() + PATIENCE_S
+    for node in nodes:
+        for state in node.projections.states:
+            for kind in (ENTITY, REFLECTION):
+                while await asyncio.to_thread(_pending, node, state.partition, kind):
+                    assert time.monotonic() < deadline, "entities wait to be described"
+                    await asyncio.sleep(0.002)
+
+
+def _pending(node: Node, partition: int, kind: str) -> int:
+    with node.using.shared():
+        view = node.projections.states[partition].reader()
+        return node.missing.pending(view, "default/graph", kind)
+
+
+def _settings(data: Path, **more: Any) -> Settings:
+    return Settings(data=str(data), partitions=PARTITIONS, **more)
+
+
+async def embedded(data: Path, script: Script) -> tuple[list[Reply], str]:
+    node = EmbeddedNode(_settings(data), clock=lambda: CLOCK[0])
+
+    async def settle(partition: int) -> None:
+        await _described([node])
+        worker = node.workers[partition]
+        await asyncio.wrap_future(worker.between_batches(lambda: None))
+
+    try:
+        await asyncio.to_thread(node.embedder.wait, PATIENCE_S)
+        replies = await script.play(Stage([node], settle).play)
+        return replies, state_hash(node.projections.digest())
+    finally:
+        node.close()
+
+
+async def on_kafka(
+    broker: Broker, topics: str, data: Path, count: int, script: Script
+) -> tuple[list[Reply], str]:
+    async with AsyncExitStack() as stack:
+        nodes: list[KafkaNode] = []
+        for i in range(count):
+            settings = _settings(data / str(i), log=f"kafka://{broker.bootstrap}", topics=topics)
+            nodes.append(await KafkaNode.open(settings, clock=lambda: CLOCK[0]))
+            stack.push_async_callback(nodes[-1].aclose)
+            await asyncio.to_thread(nodes[-1].embedder.wait, PATIENCE_S)
+
+        def shared() -> bool:
+            owned = [{p.number for p in node.partitions if p.ours} for node in nodes]
+            return all(owned) and sorted(itertools.chain(*owned)) == list(range(PARTITIONS))
+
+        await until(shared)
+
+        async def at_rest(partition: int) -> None:
+            for node in nodes:
+                if node._reads.get(partition):
+                    await node._append(partition)
+            ends = await nodes[0]._kafka.ends(partition)
+            for node in nodes:
+                place = node.partitions[partition]
+                place.log_ends(ends.calls, ends.decisions)
+                await until(
+                    lambda place=place: (  # type: ignore[misc]
+                        place.state.head.next_call >= ends.calls and not place.behind
+                    )
+                )
+                await until(lambda place=place: place.shown >= place.decisions.end)  # type: ignore[misc]
+
+        async def settle(partition: int) -> None:
+            await at_rest(partition)
+            await _described(list(nodes))
+            await at_rest(partition)
+
+        replies = await script.play(Stage(list(nodes), settle).play)
+        hashes = {state_hash(node.projections.digest()) for node in nodes}
+        assert len(hashes) == 1
+        return replies, hashes.pop()
+
+
+def _lines(reply: Reply) -> list[str]:
+    return json.dumps(reply, indent=1, ensure_ascii=False).splitlines()
+
+
+def same_on_all(broker: Broker, tmp_path: Path, calls: int) -> None:
+    def script(name: str) -> Script:
+        return Script(SEED, calls, tmp_path / "files")
+
+    (tmp_path / "files").mkdir()
+    expected, state = asyncio.run(embedded(tmp_path / "embedded", script("embedded")))
+    played = {reply["tool"] for reply in expected}
+    every = {tool.name for tools in FAMILIES.values() for tool in tools if not tool.internal}
+    assert played >= every, f"not in the script: {every - played}"
+    assert sum("error" not in reply for reply in expected) > calls / 2
+    for count in (1, 3):
+        replies, found = asyncio.run(
+            on_kafka(broker, f"parity{count}-{calls}", tmp_path / f"k{count}", count, script("k"))
+        )
+        for i, (mine, theirs) in enumerate(zip(expected, replies, strict=True)):
+            assert _lines(mine) == _lines(theirs), f"call {i} with {count} nodes"
+        assert found == state
+
+
+@pytest.mark.timeout(600)
+def test_the_same_calls_have_the_same_outcome_everywhere(broker: Broker, tmp_path: Path) -> None:
+    same_on_all(broker, tmp_path, 1_000)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(3600)
+def test_thousands_of_calls_have_the_same_outcome_everywhere(
+    broker: Broker, tmp_path: Path
+) -> None:
+    same_on_all(broker, tmp_path, 5_000)
