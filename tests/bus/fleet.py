@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import signal
 import threading
 import time
@@ -38,16 +37,13 @@ class Fleet:
 
     def node(self, name: str, *args: str) -> Server:
         """Start a node, or start it again on its directory."""
-        os.environ["MNEMOLOG_TOPICS"] = self.topics
-        try:
-            server = Server(
-                self.data(name),
-                *("--log", self.log, "--partitions", str(PARTITIONS)),
-                *self._args,
-                *args,
-            )
-        finally:
-            del os.environ["MNEMOLOG_TOPICS"]
+        server = Server(
+            self.data(name),
+            *("--log", self.log, "--partitions", str(PARTITIONS)),
+            *self._args,
+            *args,
+            env={"MNEMOLOG_TOPICS": self.topics},
+        )
         self._servers[name] = server
         return server
 

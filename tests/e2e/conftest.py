@@ -12,10 +12,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import StdioServerParameters
 
 from infra.kafka.broker import Broker
 
@@ -31,10 +33,10 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "MNEMOLOG_DATA"}
 
 
-def start(*args: str, **more: Any) -> subprocess.Popen[bytes]:
+def start(*args: str, env: dict[str, str] | None = None, **more: Any) -> subprocess.Popen[bytes]:
     if not MNEMOLOG.exists():
         pytest.fail(f"{MNEMOLOG} is not installed: run `make setup`")
-    return subprocess.Popen([str(MNEMOLOG), *args], env=environment(), **more)
+    return subprocess.Popen([str(MNEMOLOG), *args], env=environment() | (env or {}), **more)
 
 
 def run(*args: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -206,11 +208,13 @@ class HttpClient(Client):
 class Server:
     """A `mnemolog serve` on a free port. `line` is what it said when it was open."""
 
-    def __init__(self, data: Path, *args: str) -> None:
+    def __init__(self, data: Path, *args: str, env: dict[str, str] | None = None) -> None:
         self.data = data
         self.errors = data.parent / f"{data.name}.err"
         with self.errors.open("wb") as errors:
-            self.process = start("serve", "--data", str(data), "--port", "0", *args, stderr=errors)
+            self.process = start(
+                "serve", "--data", str(data), "--port", "0", *args, env=env, stderr=errors
+            )
         self.line = self._opened()
         self.url = self.line.split("serving ")[1].split("/mcp")[0]
 
@@ -255,6 +259,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("serve") / "data")
     try:
         yield server
+    finally:
+        server.stop()
+
+
+TRANSPORTS = ("stdio", "http", "kafka")
+
+
+@contextmanager
+def reached(
+    transport: str, data: Path, broker: Callable[[], Broker], *args: str
+) -> Iterator[str | StdioServerParameters]:
+    """Where the official client finds a service of its own: embedded over stdio or HTTP, or over
+    HTTP on Kafka, on topics of its own."""
+    if transport == "stdio":
+        given = ["stdio", "--data", str(data), *args]
+        yield StdioServerParameters(command=str(MNEMOLOG), args=given, env=environment())
+        return
+    env: dict[str, str] = {}
+    if transport == "kafka":
+        env = {"MNEMOLOG_TOPICS": f"e2e-{os.urandom(6).hex()}"}
+        args = (*args, "--log", f"kafka://{broker().bootstrap}", "--partitions", "1")
+    server = Server(data, *args, env=env)
+    try:
+        yield f"{server.url}/mcp"
     finally:
         server.stop()
 

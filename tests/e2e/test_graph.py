@@ -14,7 +14,14 @@ import mcp
 import pytest
 from mcp import StdioServerParameters
 
-from tests.e2e.conftest import MNEMOLOG, Client, Message, Server, run
+from tests.e2e.conftest import (
+    TRANSPORTS,
+    Client,
+    Message,
+    Server,
+    reached,
+    run,
+)
 from tests.e2e.test_memory_server import PUBLIC, WORDS_ONLY, entity, without_ids
 
 SPACE = ["Stack: Astro 6.x + Starlight 0.38.x", "Deployed on Vercel at cachorro.space"]
@@ -33,19 +40,12 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 # --- the documented examples ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_documented_examples(
     transport: str, mode: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    where: str | StdioServerParameters
-    if transport == "http":
-        where = f"{request.getfixturevalue('own_server').url}/mcp"
-    else:
-        args = ["stdio", "--data", str(tmp_path / "data"), *WORDS_ONLY]
-        where = StdioServerParameters(command=str(MNEMOLOG), args=args)
-
-    async def test() -> None:
+    async def test(where: str | StdioServerParameters) -> None:
         async with mcp.Client(where, mode=mode, read_timeout_seconds=120) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
             assert names >= PUBLIC | {"end_relation"}
@@ -59,7 +59,10 @@ def test_the_documented_examples(
 
             await example(call)
 
-    asyncio.run(test())
+    with reached(
+        transport, tmp_path / "data", lambda: request.getfixturevalue("broker"), *WORDS_ONLY
+    ) as where:
+        asyncio.run(test(where))
 
 
 async def example(call: Callable[..., Any]) -> None:

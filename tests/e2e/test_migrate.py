@@ -16,10 +16,12 @@ from mcp import StdioServerParameters
 from tests.e2e.conftest import (
     MNEMOLOG,
     PATIENCE_S,
+    TRANSPORTS,
     Message,
     Server,
     StdioClient,
     environment,
+    reached,
     run,
 )
 from tests.e2e.test_memory_server import WORDS_ONLY
@@ -70,21 +72,15 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 # --- the tool ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_documented_example(
     transport: str, mode: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    where: str | StdioServerParameters
-    if transport == "http":
-        where = f"{request.getfixturevalue('own_server').url}/mcp"
-        path = memory_file(tmp_path / "data" / "import" / "memory.jsonl")
-    else:
-        args = ["stdio", "--data", str(tmp_path / "data"), *WORDS_ONLY]
-        where = StdioServerParameters(command=str(MNEMOLOG), args=args, env=environment())
-        path = memory_file(tmp_path / "memory.jsonl")
+    below = tmp_path if transport == "stdio" else tmp_path / "data" / "import"
+    path = memory_file(below / "memory.jsonl")
 
-    async def test() -> None:
+    async def test(where: str | StdioServerParameters) -> None:
         told: list[tuple[float, float | None]] = []
 
         async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -109,7 +105,10 @@ def test_the_documented_example(
         if transport == "stdio":
             assert told[-1] == (size, size)
 
-    asyncio.run(test())
+    with reached(
+        transport, tmp_path / "data", lambda: request.getfixturevalue("broker"), *WORDS_ONLY
+    ) as where:
+        asyncio.run(test(where))
 
 
 def test_over_http_only_the_import_directory(own_server: Server, tmp_path: Path) -> None:

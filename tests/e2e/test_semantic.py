@@ -18,7 +18,15 @@ from mcp import StdioServerParameters
 
 from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from infra.embedder.store import PullError, models_dir, pull
-from tests.e2e.conftest import MNEMOLOG, PATIENCE_S, Client, Message, Server, environment, run
+from tests.e2e.conftest import (
+    PATIENCE_S,
+    TRANSPORTS,
+    Client,
+    Message,
+    Server,
+    reached,
+    run,
+)
 from tests.e2e.test_memory_server import entity
 
 SITE = ["Stack: Astro 6.x + Starlight 0.38.x", "Documentation site for open-source repos"]
@@ -66,18 +74,11 @@ def ready(client: Client) -> None:
 # --- the documented examples ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_documented_examples(
     transport: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    where: str | StdioServerParameters
-    if transport == "http":
-        where = f"{request.getfixturevalue('own_server').url}/mcp"
-    else:
-        args = ["stdio", "--data", str(tmp_path / "data")]
-        where = StdioServerParameters(command=str(MNEMOLOG), args=args, env=environment())
-
-    async def test() -> None:
+    async def test(where: str | StdioServerParameters) -> None:
         async with mcp.Client(where, read_timeout_seconds=120) as client:
 
             async def call(tool: str, *, refused: bool = False, **arguments: Any) -> Message:
@@ -89,7 +90,8 @@ def test_the_documented_examples(
 
             await example(call)
 
-    asyncio.run(test())
+    with reached(transport, tmp_path / "data", lambda: request.getfixturevalue("broker")) as where:
+        asyncio.run(test(where))
 
 
 async def example(call: Callable[..., Any]) -> None:

@@ -13,12 +13,11 @@ import pytest
 from mcp import StdioServerParameters
 
 from tests.e2e.conftest import (
-    MNEMOLOG,
+    TRANSPORTS,
     Client,
     Message,
-    Server,
     StdioClient,
-    environment,
+    reached,
     run,
 )
 from tests.e2e.test_memory_server import WORDS_ONLY, entity
@@ -87,17 +86,11 @@ def grown(count: int) -> list[str]:
 # --- the documented examples ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_documented_examples(transport: str, tmp_path: Path) -> None:
-    server = Server(tmp_path / "data") if transport == "http" else None
-    args = ["stdio", "--data", str(tmp_path / "data")]
-    where: str | StdioServerParameters = StdioServerParameters(
-        command=str(MNEMOLOG), args=args, env=environment()
-    )
-    if server is not None:
-        where = f"{server.url}/mcp"
-
-    async def test() -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_documented_examples(
+    transport: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async def test(where: str | StdioServerParameters) -> None:
         async with mcp.Client(where, read_timeout_seconds=120) as client:
 
             async def call(tool: str, *, refused: bool = False, **arguments: Any) -> Message:
@@ -109,11 +102,8 @@ def test_the_documented_examples(transport: str, tmp_path: Path) -> None:
 
             await example(call)
 
-    try:
-        asyncio.run(test())
-    finally:
-        if server is not None:
-            server.stop()
+    with reached(transport, tmp_path / "data", lambda: request.getfixturevalue("broker")) as where:
+        asyncio.run(test(where))
     life = run(
         "audit", "show", f"entity:{PROJECT} - Arquitectura", "--data", str(tmp_path / "data")
     )
