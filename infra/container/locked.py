@@ -34,7 +34,9 @@ def asked_by(entry: str) -> set[str]:
     """Who asked for a package."""
     _, found, via = entry.partition("# via")
     if not found:
-        raise SystemExit(f"{_named(entry)} is in the lock without `# via`: make it with `make lock`")
+        raise SystemExit(
+            f"{_named(entry)} is in the lock without `# via`: make it with `make lock`"
+        )
     return {_named(line.strip(" #")) for line in via.splitlines() if line.strip(" #")}
 
 
