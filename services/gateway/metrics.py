@@ -108,7 +108,8 @@ class _Health(Collector):
             model.add_metric([str(found.get("name")), status], found.get("status") == status)
         position = GaugeMetricFamily(
             "mnemolog_log_position",
-            "Records on a partition: calls, decisions, and decisions that the state has applied.",
+            "Records on a partition: calls, decisions, decisions that the state has applied; on a "
+            "projector, decisions that the shared vectors have.",
             labels=("partition", "of"),
         )
         lag = GaugeMetricFamily(
@@ -118,8 +119,11 @@ class _Health(Collector):
         )
         for one in self.latest.get("partitions", []):
             name = str(one["partition"])
-            for of in ("calls", "decisions", "state"):
-                position.add_metric([name, of], one[of])
+            for of in ("calls", "decisions", "state", "vectors"):
+                if of in one:
+                    position.add_metric([name, of], one[of])
+            if "state" not in one:  # A projector has no state, and knows nothing of calls.
+                continue
             lag.add_metric([name, "deciding"], one["calls"] - one["decisions"])
             lag.add_metric([name, "state"], one["decisions"] - one["state"])
         return (up, model, position, lag)

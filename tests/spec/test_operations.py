@@ -1,0 +1,59 @@
+"""docs/operations.md says what is: every setting, metric and limit, with its value."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.settings import Settings
+from services.cli.serve import serve
+from tests.e2e.conftest import Server
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its head."""
+    part = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    return [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in lines[2:]]
+
+
+def test_every_setting_is_listed_with_its_flag_variable_and_default() -> None:
+    found = rows("Settings")
+    assert [row[0] for row in found] == list(Settings.__struct_fields__)
+    flags = {option.name: option.opts[0] for option in serve.params}
+    default = Settings()
+    for key, flag, variable, value, meaning in found:
+        assert flag == flags.pop(key, ""), key
+        assert variable == f"MNEMOLOG_{key.upper()}"
+        actual: Any = getattr(default, key)
+        assert value == ("" if actual is None else str(actual)), key
+        assert meaning
+    assert not flags, "a flag of `mnemolog serve` that is no setting"
+
+
+def limits() -> list[tuple[str, str]]:
+    return [(name, at_most) for _, at_most, name in rows("Limits")]
+
+
+@pytest.mark.parametrize(("name", "at_most"), limits())
+def test_every_limit_is_what_the_code_has(name: str, at_most: str) -> None:
+    module, _, constant = name.rpartition(".")
+    assert getattr(importlib.import_module(module), constant) == float(at_most)
+
+
+def test_every_metric_is_listed(tmp_path: Path) -> None:
+    listed = set(re.findall(r"`(mnemolog_\w+)(?:\{[\w,]+\})?` \|", PAGE))
+    server = Server(tmp_path / "data", "--model", "none")
+    try:
+        status, shown = server.client().get("/metrics")
+    finally:
+        server.stop()
+    assert status == 200
+    there = set(re.findall(r"^# HELP (\w+)", shown, flags=re.MULTILINE))
+    assert listed == there
