@@ -44,6 +44,7 @@ class Held(MissingVectors):
         while not GO.wait(0.02):
             if self._stopping.is_set():
                 return
+        self._hurry.set()  # Otherwise how much is described at once depends on the time.
         super()._describe_partition(partition, model)
 
 
