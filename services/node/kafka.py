@@ -83,7 +83,6 @@ class KafkaNode(Node):
         self._members = [Member(brokers, replica, log.decisions_topic, self._decision_came)]
         if "decider" in roles:
             self._members.append(self._decides)
-        self._feeder: Feeder | None = None
         if self.shared is not None and self.model is not None and "projector" in roles:
             self._feeder = Feeder(settings.vectors, self.model, self.log)
             self._members.append(projectors(settings, log, self._feeder))
