@@ -22,7 +22,7 @@ BATCH = 200
 TURN = 10
 """Batches of one partition before the next one has its turn."""
 LOOK_S = 1.0
-RETRY_S = 2.0
+RETRY_FIRST_S, RETRY_S = 0.1, 2.0
 SWITCH_TRIES = 20
 """A rebuilt index is fed again when the old one was fed meanwhile; it lags less each time."""
 
@@ -87,11 +87,14 @@ class Feeder:
                 self._feed_all(news_only=not look)
                 self.away = None
             except (VectorsAway, LogError, Gap) as error:
-                if self.away is None:
+                first = self.away is None
+                if first:
                     _log.warning("vectors are not brought up to the log", reason=str(error))
                 self.away = str(error)
                 self._fed.clear()
-                self._stopping.wait(RETRY_S)
+                # At first it may be that a rebuild has replaced the collection.
+                self._stopping.wait(RETRY_FIRST_S if first else RETRY_S)
+                self._wake.set()
             except Exception as error:
                 # What cannot be read or applied is not skipped: it stops, and says so.
                 _log.error("the projector has stopped", error=str(error), exc_info=True)

@@ -19,7 +19,7 @@ from infra.settings import Settings
 from projections.vectors.server import ServerVectors
 from services.node.follow import follow_vectors
 from services.node.logs import reading
-from tests.bus.fleet import Fleet
+from tests.bus.fleet import Fleet, Robot
 from tests.contract.qdrant_local import LocalServer
 from tests.contract.qdrant_wire import WireServer, serving
 from tests.e2e.conftest import HttpClient, Server, run
@@ -163,12 +163,20 @@ def test_an_embedded_node_does_without_its_store_and_catches_up(
         teach(client, "ramp")
         finds(client, "grip", "bm25_only")
         finds(client, "ramp", "bm25_only")
+        client.ok("create_entities", {"entities": [{"name": "Crane", "observations": ["lifts"]}]})
+        crane = {"query": "a crane that lifts"}
+        until(lambda: "pending" not in client.ok("search_semantic", crane), lambda: health(client))
+        meant = client.ok("search_semantic", crane)
+        assert ([one["name"] for one in meant["results"]], meant["mode"]) == (
+            ["Crane"],
+            "bm25_only",
+        )
         found = health(client)
         told.append(json.dumps(found))
         assert (found["status"], found["mode"]) == ("ok", "bm25_only")
         assert found["vectors"]["status"] == "away"
         assert "cannot be reached" in found["vectors"]["reason"]
-        assert found["vectors"]["tail"] == 1
+        assert found["vectors"]["tail"] == 2
         client.ok("forget", {"memory_id": grip, "reason": "not true"})
         assert client.ok("recall", {"query": ASKED["grip"], "collection": "grip"})["memories"] == []
         shown = run("rebuild", "--data", str(data))
@@ -179,6 +187,7 @@ def test_an_embedded_node_does_without_its_store_and_catches_up(
         store.start()
         settled(client)
         finds(client, "ramp", "hybrid")
+        assert "mode" not in client.ok("search_semantic", crane)
         assert store.holds() == by_the_log(data)
 
         # Killed with something that the store does not have, and started while it is away.
@@ -196,10 +205,13 @@ def test_an_embedded_node_does_without_its_store_and_catches_up(
         finds(client, "ramp", "hybrid")
         assert store.holds() == by_the_log(data)
 
-        before = store.live
+        # Rebuilt while somebody writes.
+        before, robot = store.live, Robot("writer", lambda: [client])
+        robot.start()
         shown = run("rebuild", "--data", str(data))
         told.append(shown.stdout + shown.stderr)
         assert shown.returncode == 0, shown.stderr
+        assert robot.end()
         assert store.live != before
         assert [one.name for one in store.local.get_collections().collections] == [store.live]
         finds(client, "door", "hybrid")
