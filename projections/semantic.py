@@ -16,7 +16,7 @@ import numpy as np
 from events.graph import SearchReflections
 from projections import limbic
 from projections.fusion import RRF_K, reciprocal_ranks
-from projections.ports import Hit, TextIndex, Vector, VectorIndex
+from projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
 from projections.state import graph as state
 from projections.state import meaning
 from projections.state.meaning import ENTITY, REFLECTION, index_space
@@ -43,18 +43,25 @@ class Sources(msgspec.Struct, frozen=True):
     model: str
 
 
-def search_entities(
-    sources: Sources, space: str, query: str, limit: int, now_us: int
-) -> list[dict[str, Any]]:
-    """The best `limit` entities as rows of a reply."""
+class Found(msgspec.Struct, frozen=True):
+    """Rows of a reply. `away`: the vector store did not answer, so only words were searched."""
+
+    rows: list[dict[str, Any]]
+    away: bool = False
+
+
+def search_entities(sources: Sources, space: str, query: str, limit: int, now_us: int) -> Found:
+    """The best `limit` entities. What words alone found still has its distance, from the state."""
     view, place = sources.view, sources.view.space_id(space)
     if place is None:
-        return []
+        return Found([])
     by_words, by_meaning, vector = _legs(sources, index_space(space, ENTITY), query, limit * FETCH)
+    away = by_meaning is None
+    by_meaning = by_meaning or []
     candidates = {hit.id for hit in (*by_words, *by_meaning)}
     used = state.used(view, place, candidates)
     if not used:
-        return []
+        return Found([], away)
     distances = _distances(sources, ENTITY, used, vector)
     words = [hit.id for hit in by_words if hit.id in used]
     near = _nearest([hit.id for hit in by_meaning], distances)
@@ -95,20 +102,18 @@ def search_entities(
         if words:
             row["rrf_score"] = round(rrf[number], 6)
         rows.append(row)
-    return rows
+    return Found(rows, away)
 
 
-def search_reflections(
-    sources: Sources, space: str, args: SearchReflections
-) -> list[dict[str, Any]]:
-    """The best reflections as rows of a reply; as many as asked for whenever that many match.
+def search_reflections(sources: Sources, space: str, args: SearchReflections) -> Found:
+    """The best reflections; as many as asked for whenever that many match.
 
     The score is half the fused rank (1 for the first of every leg) and half the cosine.
     """
     place = sources.view.space_id(space)
     if place is None:
-        return []
-    words, near, found, distances = _reflections(sources, space, place, args)
+        return Found([])
+    words, near, found, distances, away = _reflections(sources, space, place, args)
     legs = [leg for leg in (near, words) if leg]
     rrf = reciprocal_ranks(legs)
     scores = {
@@ -117,7 +122,8 @@ def search_reflections(
         for number, score in rrf.items()
     }
     best = sorted(scores, key=lambda number: (-scores[number], -number))[: args.limit]
-    return [shown(found[number]) | {"score": round(scores[number], 4)} for number in best]
+    rows = [shown(found[number]) | {"score": round(scores[number], 4)} for number in best]
+    return Found(rows, away)
 
 
 def shown(one: meaning.Reflection) -> dict[str, Any]:
@@ -134,8 +140,9 @@ def shown(one: meaning.Reflection) -> dict[str, Any]:
 
 def _reflections(
     sources: Sources, space: str, place: int, args: SearchReflections
-) -> tuple[list[int], list[int], dict[int, meaning.Reflection], dict[int, float]]:
-    """Those that pass the filter, by words and by meaning, what they are, and their distances.
+) -> tuple[list[int], list[int], dict[int, meaning.Reflection], dict[int, float], bool]:
+    """Those that pass the filter, by words and by meaning, what they are, their distances, and
+    whether the vector store was missed.
 
     A rare author is not to be missed behind many others: where a filter lets few pass, all of
     them are compared; where it lets many pass, the indexes are asked for more until enough do.
@@ -152,7 +159,7 @@ def _reflections(
             distances = _distances(sources, REFLECTION, passing, vector)
             near = _nearest(passing, distances)[:fetch]
         else:
-            hits = [hit.id for hit in by_meaning]
+            hits = [hit.id for hit in by_meaning or ()]
             distances = _distances(sources, REFLECTION, hits, vector)
             near = _nearest(hits, distances)
         candidates = {*near, *(hit.id for hit in by_words)}
@@ -166,23 +173,28 @@ def _reflections(
                 )
             )
         }
-        more = len(by_words) >= fetch or (not few and len(by_meaning) >= fetch)
+        more = len(by_words) >= fetch or (not few and len(by_meaning or ()) >= fetch)
         if len(found) >= args.limit or not filtered or not more or fetch >= MAX_FETCH:
             break
         fetch = min(fetch * 4, MAX_FETCH)
     words = [hit.id for hit in by_words if hit.id in found]
     distances |= _distances(sources, REFLECTION, words, vector)
-    return words, [number for number in near if number in found], found, distances
+    near = [number for number in near if number in found]
+    return words, near, found, distances, by_meaning is None and not few
 
 
 def _legs(
     sources: Sources, name: str, query: str, fetch: int
-) -> tuple[list[Hit], list[Hit], Vector | None]:
+) -> tuple[list[Hit], list[Hit] | None, Vector | None]:
+    """By words, by meaning (None: the vector store is away), and the query's vector."""
     by_words = sources.text.search(name, query, fetch)
     if sources.vector is None or sources.vectors is None:
         return by_words, [], None
     vector = sources.vector()
-    return by_words, sources.vectors.search(name, vector, fetch), vector
+    try:
+        return by_words, sources.vectors.search(name, vector, fetch), vector
+    except VectorsAway:
+        return by_words, None, vector
 
 
 def _distances(

@@ -104,7 +104,8 @@ def _check(found: dict[str, _Topic], partitions: int | None) -> None:
         if partitions is not None and topic.partitions != partitions:
             raise LogError(
                 f"The topic {name} was made with {topic.partitions} partitions, not {partitions}; "
-                f"the count is fixed when a log is made: leave --partitions out, or use new topics"
+                f"the count is fixed when a log is made: leave --partitions out, or use new topics "
+                "(MNEMOLOG_TOPICS names them)"
             )
         for setting, needed in _KEEPS_EVERYTHING.items():
             actual = topic.settings.get(setting, needed)

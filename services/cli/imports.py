@@ -15,6 +15,7 @@ import msgspec
 from infra.settings import Settings
 from services.api import own_files
 from services.cli.common import actor, data_option, settings
+from services.cli.moves import move_store
 from services.cli.show import add_row, console, fail, print_json, progress_bar, table
 from services.decider.graph import exports
 from services.gateway import logs
@@ -35,14 +36,27 @@ _format_option = click.option(
 )
 
 
-@click.command("import", short_help="Import the file of another memory server.")
+@click.command("import", short_help="Import a file, or move a store to Kafka.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @_format_option
 @data_option
+@click.option(
+    "--from-data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Instead of a FILE: the data directory whose whole log is moved to Kafka.",
+)
+@click.option("--log", metavar="LOG", help="With --from-data: kafka://HOST:PORT.")
 @click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 @click.pass_context
 def import_(
-    ctx: click.Context, file: Path | None, kind: str, data: str | None, as_json: bool
+    ctx: click.Context,
+    file: Path | None,
+    kind: str,
+    data: str | None,
+    from_data: Path | None,
+    log: str | None,
+    as_json: bool,
 ) -> None:
     """Import the memory FILE of Anthropic's memory server into the knowledge graph.
 
@@ -50,13 +64,29 @@ def import_(
     stopped. Works also while a server runs on the data directory. Lines that cannot be read are
     skipped and listed.
 
+    With --from-data, move a store from its data directory to Kafka instead: every record of its log
+    is copied to new topics, so ids, history and proof stay as they are. The topics get as many
+    partitions as the store has. Stop the store's server first. Safe to repeat, too.
+
     \b
     Examples:
       mnemolog import ~/memory.jsonl
       mnemolog import memory.jsonl --data ./memory --json
+      mnemolog import --from-data ./memory --log kafka://127.0.0.1:9092
     """
+    if from_data is not None:
+        if file is not None:
+            raise click.UsageError("Give a FILE or --from-data DIR, not both")
+        if data is not None or (ctx.obj or {}).get("data") is not None:
+            raise click.UsageError("--from-data names the directory already: leave --data out")
+        move_store(settings(ctx, log=log), from_data.expanduser(), as_json)
+        return
     if file is None:
-        raise click.UsageError("Give the FILE to import, such as ~/memory.jsonl")
+        raise click.UsageError(
+            "Give the FILE to import, such as ~/memory.jsonl, or --from-data DIR"
+        )
+    if log is not None:
+        raise click.UsageError("--log goes with --from-data; a FILE is imported into --data")
     found = settings(ctx, data=data)
     with progress_bar(f"Importing {file.name}", hidden=as_json) as progress:
         answer = asyncio.run(_import(found, file, progress))

@@ -14,7 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stdio": ("services.cli.stdio:stdio", "Serve MCP over stdin and stdout, for one client."),
     "call": ("services.cli.call:call", "Call one tool and print its reply."),
     "audit": ("services.cli.audit:audit", "Show and verify what happened."),
-    "import": ("services.cli.imports:import_", "Import the file of another memory server."),
+    "import": ("services.cli.imports:import_", "Import a file, or move a store to Kafka."),
     "export": ("services.cli.imports:export", "Write the knowledge graph to a file."),
     "rebuild": ("services.cli.rebuild:rebuild", "Build everything anew from the log."),
     "models": ("services.cli.models:models", "List and fetch embedding models."),

@@ -58,7 +58,6 @@ class EmbeddedNode(Node):
         for worker in self.workers:
             worker.decide_backlog(self._inputs_of)
             worker.start()
-        self._feeder: Feeder | None = None
         if self.shared is not None and self.model is not None:
             self._feeder = Feeder(settings.vectors, self.model, self.log)
             self._feeder.own(frozenset(range(self.log.partitions)))

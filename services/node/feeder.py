@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from typing import Any
 
 import structlog
@@ -12,13 +13,18 @@ from events.log import LogError
 from infra.embedder.catalogue import Model
 from infra.settings import qdrant_api_key
 from projections.ports import VectorsAway
+from services.api import Unavailable
 from services.node.follow import ReadableLog, counted_after, follow_vectors
 from services.node.projector import Gap, Projector
 from services.node.vectors import open_server
 
 BATCH = 200
+TURN = 10
+"""Batches of one partition before the next one has its turn."""
 LOOK_S = 1.0
-RETRY_S = 2.0
+RETRY_FIRST_S, RETRY_S = 0.1, 2.0
+SWITCH_TRIES = 20
+"""A rebuilt index is fed again when the old one was fed meanwhile; it lags less each time."""
 
 _log = structlog.get_logger("mnemolog.projector")
 
@@ -35,6 +41,7 @@ class Feeder:
         self._log = log
         self._owned: frozenset[int] = frozenset()
         self._fed: dict[int, int] = {}
+        self._new: set[int] = set()
         self._projector: Projector | None = None
         self._index: Any = None
         self._wake = threading.Event()
@@ -50,6 +57,7 @@ class Feeder:
 
     def came(self, partition: int, offset: int, data: bytes) -> None:
         """There is something new on the log."""
+        self._new.add(partition)
         self._wake.set()
 
     def stop(self) -> None:
@@ -63,55 +71,93 @@ class Feeder:
     def positions(self) -> list[dict[str, int]]:
         return [{"partition": p, "vectors": fed + 1} for p, fed in sorted(self._fed.items())]
 
+    def health(self) -> dict[str, Any]:
+        """How far it is, and why no further."""
+        return {"reason": self.failed or self.away, "fed": self.positions()}
+
     def _run(self) -> None:
+        looked_s = 0.0
         while not self._stopping.is_set():
             self._wake.wait(LOOK_S)
             self._wake.clear()
+            now_s = time.monotonic()
+            look = now_s - looked_s >= LOOK_S
+            looked_s = now_s if look else looked_s
             try:
-                self._feed_all()
+                self._feed_all(news_only=not look)
                 self.away = None
             except (VectorsAway, LogError, Gap) as error:
-                if self.away is None:
+                first = self.away is None
+                if first:
                     _log.warning("vectors are not brought up to the log", reason=str(error))
                 self.away = str(error)
                 self._fed.clear()
-                self._stopping.wait(RETRY_S)
+                # At first it may be that a rebuild has replaced the collection.
+                self._stopping.wait(RETRY_FIRST_S if first else RETRY_S)
+                self._wake.set()
             except Exception as error:
                 # What cannot be read or applied is not skipped: it stops, and says so.
                 _log.error("the projector has stopped", error=str(error), exc_info=True)
                 self.failed = f"The projector has stopped: {error}"
                 return
 
-    def _feed_all(self) -> None:
+    def _feed_all(self, news_only: bool) -> None:
+        """Feed what is owned: that of which there is news, and every now and then all of it."""
         if self._projector is None:
             self._index = open_server(
                 self._url, self._model.dims, self._model.name, qdrant_api_key()
             )
-            self._projector = Projector(self._index, self._model.name)
-        self._fed = {p: fed for p, fed in self._fed.items() if p in self._owned}
-        for partition in self._owned:
-            if partition not in self._fed:
-                self._fed[partition] = self._projector.checkpoint(partition)
-            self._feed(self._projector, partition)
+            self._projector = Projector(self._index, self._model.name, sleep=self._pause)
+        owned = self._owned
+        self._fed = {p: fed for p, fed in self._fed.items() if p in owned}
+        waiting = {p for p in owned if not news_only or p in self._new or p not in self._fed}
+        while waiting and not self._stopping.is_set():
+            self._new -= waiting
+            for partition in waiting:
+                if partition not in self._fed:
+                    self._fed[partition] = self._projector.checkpoint(partition)
+            waiting = {p for p in waiting if self._feed(self._projector, p)}
 
-    def _feed(self, projector: Projector, partition: int) -> None:
+    def _feed(self, projector: Projector, partition: int) -> bool:
+        """A turn's worth of the partition; whether there may be more."""
         counted = counted_after(self._log, partition, self._fed[partition])
-        while batch := list(itertools.islice(counted, BATCH)):
-            if self._stopping.is_set() or partition not in self._owned:
-                return
+        for _ in range(TURN):
+            batch = list(itertools.islice(counted, BATCH))
+            if not batch or self._stopping.is_set() or partition not in self._owned:
+                return False
             projector.feed(partition, batch)
             self._fed[partition] = batch[-1].offset
+        return True
+
+    def _pause(self, pause_s: float) -> None:
+        if self._stopping.wait(pause_s):
+            raise VectorsAway("The service is ending")
 
 
 def rebuild_shared(url: str, model: Model, log: ReadableLog) -> None:
     """The shared vectors made anew from the log beside the old ones, then switched over."""
+    try:
+        _rebuild_shared(url, model, log)
+    except (VectorsAway, ValueError) as error:
+        raise Unavailable(
+            f"The vectors on the server were not made anew, everything else was: {error}"
+        ) from error
+
+
+def _rebuild_shared(url: str, model: Model, log: ReadableLog) -> None:
     live = open_server(url, model.dims, model.name, qdrant_api_key())
     try:
         fresh = live.fresh()
         try:
-            follow_vectors(log, fresh, model.name)
-            fresh.commit()
-            live.switch_to(fresh)
+            for left in range(SWITCH_TRIES - 1, -1, -1):
+                follow_vectors(log, fresh, model.name)
+                fresh.commit()
+                try:
+                    live.switch_to(fresh)
+                    return
+                except ValueError:
+                    if not left:
+                        raise
         finally:
             fresh.close()
     finally:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from events.chain import Head, extend, void_reason
 from events.codec import Fact, decode_decision
-from events.log import Ends, Stored
+from events.log import Ends, LogError, Stored
 from projections.ports import TextIndex, VectorIndex
 from projections.state.store import PartitionState
 from projections.text import graph as graph_text
@@ -81,8 +81,13 @@ def counted_after(
     """
     head = Head()
     if checkpoint >= 0:
-        stored = log.decisions(partition, checkpoint, 1)[0]
-        head = extend(head, decode_decision(stored.data), stored.data)
+        there = log.decisions(partition, checkpoint, 1)
+        if not there:
+            raise LogError(
+                f"An index stands at decision {checkpoint} of partition {partition}, which the log "
+                "does not have: the index was fed from another log"
+            )
+        head = extend(head, decode_decision(there[0].data), there[0].data)
     start = checkpoint + 1
     while batch := log.decisions(partition, start, BATCH):
         for stored in batch:

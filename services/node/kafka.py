@@ -34,6 +34,7 @@ from services.decider.rules import Rules
 from services.node.feeder import Feeder
 from services.node.follow import Progress, ReadableLog
 from services.node.logs import SyncLog, remember, replica_dir
+from services.node.moving import calls_are_there
 from services.node.node import Clock, Node, in_doubt, now_us
 from services.node.projections import Projections
 from services.worker.member import Member
@@ -82,10 +83,11 @@ class KafkaNode(Node):
         self._members = [Member(brokers, replica, log.decisions_topic, self._decision_came)]
         if "decider" in roles:
             self._members.append(self._decides)
-        self._feeder: Feeder | None = None
         if self.shared is not None and self.model is not None and "projector" in roles:
             self._feeder = Feeder(settings.vectors, self.model, self.log)
             self._members.append(projectors(settings, log, self._feeder))
+        self._whole: set[int] = set()
+        """Partitions that no store is being moved to."""
         self._taking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._away: str | None = None
@@ -184,12 +186,24 @@ class KafkaNode(Node):
 
     async def _append(self, partition: int, *calls: Call) -> None:
         """Put calls on the log, and before them the reads that were answered here until now."""
+        if partition not in self._whole:
+            await self._check_whole(partition)
         every = [*self._reads.pop(partition, ()), *calls]
         rows = [(call.space, encode_call(call)) for call in every]
         offsets = await self._kafka.append_calls(partition, rows)
         for offset, (_, data) in zip(offsets, rows, strict=True):
             # Kafka has it: there is no need to wait until it brings it round.
             self.partitions[partition].call_came(offset, data)
+
+    async def _check_whole(self, partition: int) -> None:
+        whole = await calls_are_there(self._kafka, partition)
+        if whole is False:
+            raise LogError(
+                "a store is being moved to this log, and its calls are not all there yet; "
+                "calls are taken when `mnemolog import` has ended"
+            )
+        if whole:
+            self._whole.add(partition)
 
     def _told(self, partition: int, counted: Counted) -> None:
         decision = counted.decision

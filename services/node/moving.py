@@ -1,7 +1,8 @@
 """Moving up: an embedded log copied onto Kafka, record by record, each at its own offset.
 
 The bytes stay as they are, so the chain, the ids and the order do, too. Decisions go first: a
-node that runs on the topics already then finds nothing that it would have to decide.
+node that runs on the topics already then finds nothing that it would have to decide, and knows by
+the decisions whose calls are not there that it must not put calls of its own in between.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from events.log import LogError, Stored
 from infra.log.kafka import KafkaLog
 from services.node.follow import OnProgress, ReadableLog
 
-_BATCH: Final = 500
+_BATCH: Final = 200
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Sent at once; a larger record goes alone."""
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -42,29 +45,32 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 async def move(source: ReadableLog, target: KafkaLog, progress: OnProgress) -> Moved:
-    """Copy what is missing; what is there has to be the beginning of the same log. When it is
-    interrupted, the next one goes on where it ended."""
+    """Copy what is missing; what is there has to be of the same log. When it is interrupted, the
+    next one goes on where it ended; when all was copied before, nothing happens, also when nodes
+    have gone on with it since. Nothing else may write to the source meanwhile."""
     if source.partitions != target.partitions:
         raise LogError(
             f"The store has {source.partitions} partitions and the topics {target.partitions}; "
             "a log keeps its count for ever: use new topics"
         )
     plan = [(p, part) for p in range(source.partitions) for part in await _parts(source, target, p)]
-    for partition, part in plan:
-        await _check_same(partition, part)
     total = sum(part.end for _, part in plan)
-    done = already = sum(part.there for _, part in plan)
+    if total == 0:
+        raise LogError("The store's log is empty: there is nothing to move")
+    await _check_same(plan)
+    done = already = sum(min(part.there, part.end) for _, part in plan)
     progress(done, total)
     for partition, part in plan:
         start = part.there
         while start < part.end:
-            batch = await asyncio.to_thread(part.read, partition, start, _BATCH)
+            batch = _within(await asyncio.to_thread(part.read, partition, start, _BATCH))
             rows = [(part.space_of(one.data), one.data) for one in batch]
             offsets = await part.append(partition, rows)
             if offsets != [one.offset for one in batch]:
                 raise LogError(
                     f"Somebody else wrote to {part.name} of partition {partition} meanwhile: end "
-                    "every node on these topics, delete them and begin anew"
+                    "every node on these topics, delete the topics and begin anew; the store that "
+                    "was to be moved is as it was"
                 )
             start += len(batch)
             done += len(batch)
@@ -75,6 +81,31 @@ async def move(source: ReadableLog, target: KafkaLog, progress: OnProgress) -> M
         decisions=sum(part.end for _, part in plan if part.name == "decisions"),
         already_there=already,
     )
+
+
+async def calls_are_there(log: KafkaLog, partition: int) -> bool | None:
+    """Whether the calls that the partition's decisions are about are on the log. False: a store is
+    being moved there, and a call that is appended now takes the place of one of its. None: there
+    is no decision yet, so this may be about to happen."""
+    decisions = (await log.ends(partition)).decisions
+    if decisions == 0:
+        return None
+    (last,) = await log.read_decisions(partition, decisions - 1, 1)
+    try:
+        about = decode_decision(last.data).call_offset
+    except (Undecodable, NewerVersion):
+        return True  # Following the log tells what is wrong with it.
+    return about < (await log.ends(partition)).calls
+
+
+def _within(batch: list[Stored]) -> list[Stored]:
+    """The first few that are small enough together, one at least."""
+    size = 0
+    for i, one in enumerate(batch):
+        size += len(one.data)
+        if i and size > _BATCH_BYTES:
+            return batch[:i]
+    return batch
 
 
 async def _parts(source: ReadableLog, target: KafkaLog, partition: int) -> list[_Part]:
@@ -101,18 +132,27 @@ async def _parts(source: ReadableLog, target: KafkaLog, partition: int) -> list[
     ]
 
 
-async def _check_same(partition: int, part: _Part) -> None:
-    """By the last record that is there: a decision names the one before it by its hash."""
-    if part.there == 0:
-        return
-    if part.there <= part.end:
-        mine = await asyncio.to_thread(part.read, partition, part.there - 1, 1)
-        theirs = await part.read_there(partition, part.there - 1, 1)
-        if mine == theirs:
-            return
-    raise LogError(
-        f"The topics hold other {part.name} in partition {partition} than this store; "
-        "a store can only be moved to topics of its own"
+async def _check_same(plan: list[tuple[int, _Part]]) -> None:
+    """By the last record that both have: a decision names the one before it by its hash, and its
+    call, too."""
+    same = False
+    for partition, part in plan:
+        common = min(part.there, part.end)
+        if common == 0:
+            continue
+        mine = await asyncio.to_thread(part.read, partition, common - 1, 1)
+        if mine != await part.read_there(partition, common - 1, 1):
+            raise _another(partition, part)
+        same = True
+    for partition, part in plan:
+        if part.there > part.end and not same:
+            raise _another(partition, part)
+
+
+def _another(partition: int, part: _Part) -> LogError:
+    return LogError(
+        f"The topics hold other {part.name} in partition {partition} than this store; a store can "
+        "only be moved to topics of its own: name others with MNEMOLOG_TOPICS"
     )
 
 

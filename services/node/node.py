@@ -34,6 +34,7 @@ from services.decider.catalogue import TOOLS, read_call
 from services.decider.decide import Inputs
 from services.decider.rules import Rules
 from services.node.feed import Feed
+from services.node.feeder import Feeder
 from services.node.follow import ReadableLog
 from services.node.gate import Gate
 from services.node.imports import Edge, carry_out
@@ -96,6 +97,7 @@ class Node(ABC):
         self._importing = ThreadPoolExecutor(1, thread_name_prefix="import")
         self._passages = Passages(settings.call_timeout_s)
         self.shared = shared_vectors(settings, self.model)
+        self._feeder: Feeder | None = None
         self._shown = 0
         self._begun = False
         self._closing = threading.Event()
@@ -348,19 +350,27 @@ class Node(ABC):
         reasons = self._reasons()
         status = self.embedder.poll()
         ready = status in ("ready", "loading")
+        vectors = self._vectors_health()
         return {
             "status": "degraded" if reasons else "ok",
             "reasons": reasons,
-            "mode": "hybrid" if ready else "bm25_only",
+            "mode": "hybrid" if ready and vectors["status"] != "away" else "bm25_only",
             "model": {
                 "name": self.embedder.name,
                 "status": status,
                 "reason": self.embedder.reason,
                 "embedding": self.missing.progress(),
             },
-            "vectors": self.shared.health() if self.shared is not None else {"status": "own"},
+            "vectors": vectors,
             "partitions": await self._positions(),
         }
+
+    def _vectors_health(self) -> dict[str, Any]:
+        """A vector store that is away costs hits, not calls: the node is not worse for it."""
+        if self.shared is None:
+            return {"status": "own"}
+        found = self.shared.health()
+        return found if self._feeder is None else {**found, "projector": self._feeder.health()}
 
     @abstractmethod
     async def _positions(self) -> list[dict[str, Any]]:

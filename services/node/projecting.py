@@ -21,6 +21,7 @@ class ProjectorNode:
 
     def __init__(self, log: KafkaLog, feeder: Feeder, settings: Settings) -> None:
         self._log = log
+        self._model = settings.model
         self._feeder = feeder
         self._member = projectors(settings, log, feeder)
 
@@ -44,7 +45,11 @@ class ProjectorNode:
         feeder = Feeder(settings.vectors, model, SyncLog(log, asyncio.get_running_loop()))
         node = cls(log, feeder, settings)
         feeder.start()
-        await node._member.start()
+        try:
+            await node._member.start()
+        except BaseException:
+            await node.aclose()
+            raise
         return node
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
@@ -61,6 +66,7 @@ class ProjectorNode:
             "status": "degraded" if reasons else "ok",
             "reasons": reasons,
             "role": "projector",
+            "model": {"name": self._model, "status": "not needed by a projector"},
             "partitions": self._feeder.positions(),
         }
 

@@ -28,8 +28,8 @@ Fault = tuple[int, bytes] | None
 class WireServer(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, local: LocalServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, local: LocalServer, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.local = local
         self.faults: dict[str, Fault] = {}
         self.seen: list[tuple[str, str, dict[str, str]]] = []
@@ -41,8 +41,8 @@ class WireServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(local: LocalServer | None = None) -> Iterator[WireServer]:
-    server = WireServer(local or LocalServer())
+def serving(local: LocalServer | None = None, port: int = 0) -> Iterator[WireServer]:
+    server = WireServer(local or LocalServer(), port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -7,7 +7,7 @@ from typing import Any
 from events.arguments import Refused
 from events.envelope import Call
 from events.graph import AddReflection, ReflectionAdded, SearchReflections, SearchSemantic
-from projections.semantic import Sources, search_entities, search_reflections, shown
+from projections.semantic import Found, Sources, search_entities, search_reflections, shown
 from projections.state import graph as state
 from projections.state import meaning
 from services.decider.graph.reads import decide_looked, decide_open_nodes
@@ -17,14 +17,14 @@ from services.decider.tool import Context, Decided, Model, Read, Reader, refuse
 def answer_search_semantic(reader: Reader, call: Call, args: SearchSemantic) -> Read:
     space = state.graph_space(call.tenant)
     sources = _sources(reader, args.query)
-    rows = search_entities(sources, space, args.query, args.limit, call.received_at_us)
-    return _read(reader, sources, rows)
+    found = search_entities(sources, space, args.query, args.limit, call.received_at_us)
+    return _read(reader, sources, found)
 
 
 def answer_search_reflections(reader: Reader, call: Call, args: SearchReflections) -> Read:
     sources = _sources(reader, args.query)
-    rows = search_reflections(sources, state.graph_space(call.tenant), args)
-    return _read(reader, sources, rows)
+    found = search_reflections(sources, state.graph_space(call.tenant), args)
+    return _read(reader, sources, found)
 
 
 def decide_search_semantic(ctx: Context, args: SearchSemantic) -> Decided:
@@ -84,12 +84,14 @@ def _sources(reader: Reader, query: str) -> Sources:
     return Sources(reader.view, reader.text, reader.vectors, vector, model)
 
 
-def _read(reader: Reader, sources: Sources, rows: list[dict[str, Any]]) -> Read:
-    reply: dict[str, Any] = {"results": rows}
+def _read(reader: Reader, sources: Sources, found: Found) -> Read:
+    reply: dict[str, Any] = {"results": found.rows}
     if reader.pending:
         reply["pending"] = reader.pending
-    mode = "bm25_only" if sources.vector is None else "hybrid"
-    return Read(reply, [row["id"] for row in rows], mode)
+    mode = "bm25_only" if sources.vector is None or found.away else "hybrid"
+    if found.away:
+        reply["mode"] = mode
+    return Read(reply, [row["id"] for row in found.rows], mode)
 
 
 def _check_target(ctx: Context, place: int | None, args: AddReflection) -> None:
