@@ -33,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     partitions: int | None = None
     """Fixed when the log is made; None: as the log has it, and for a new one 1 (Kafka: 16)."""
     topics: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,200}$")] = "mnemolog"
-    """On Kafka: what the names of the log's topics and groups begin with."""
+    """What the names of the log's topics and groups on Kafka, and of the collections on a Qdrant
+    server, begin with: a name for each store that shares a server with others."""
     replication: Annotated[int, msgspec.Meta(ge=1, le=32767)] = 1
     """On Kafka: on how many brokers a new log is kept."""
     role: str = "all"

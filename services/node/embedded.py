@@ -59,7 +59,7 @@ class EmbeddedNode(Node):
             worker.decide_backlog(self._inputs_of)
             worker.start()
         if self.shared is not None and self.model is not None:
-            self._feeder = Feeder(settings.vectors, self.model, self.log)
+            self._feeder = Feeder(settings, self.model, self.log)
             self._feeder.own(frozenset(range(self.log.partitions)))
             self._feeder.start()
         self._begin()

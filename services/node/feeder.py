@@ -5,18 +5,21 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from events.log import LogError
 from infra.embedder.catalogue import Model
-from infra.settings import qdrant_api_key
+from infra.settings import Settings, qdrant_api_key
 from projections.ports import VectorsAway
 from services.api import Unavailable
 from services.node.follow import ReadableLog, counted_after, follow_vectors
 from services.node.projector import Gap, Projector
 from services.node.vectors import open_server
+
+if TYPE_CHECKING:
+    from projections.vectors.server import ServerVectors
 
 BATCH = 200
 TURN = 10
@@ -33,10 +36,10 @@ class Feeder:
     """Feeds the partitions that it `own`s, from the store's own checkpoint on; a store that is
     away is tried again until it is back, and nothing is skipped meanwhile."""
 
-    def __init__(self, url: str, model: Model, log: ReadableLog) -> None:
+    def __init__(self, settings: Settings, model: Model, log: ReadableLog) -> None:
         self.failed: str | None = None
         self.away: str | None = None
-        self._url = url
+        self._settings = settings
         self._model = model
         self._log = log
         self._owned: frozenset[int] = frozenset()
@@ -104,9 +107,7 @@ class Feeder:
     def _feed_all(self, news_only: bool) -> None:
         """Feed what is owned: that of which there is news, and every now and then all of it."""
         if self._projector is None:
-            self._index = open_server(
-                self._url, self._model.dims, self._model.name, qdrant_api_key()
-            )
+            self._index = _opened(self._settings, self._model)
             self._projector = Projector(self._index, self._model.name, sleep=self._pause)
         owned = self._owned
         self._fed = {p: fed for p, fed in self._fed.items() if p in owned}
@@ -134,18 +135,22 @@ class Feeder:
             raise VectorsAway("The service is ending")
 
 
-def rebuild_shared(url: str, model: Model, log: ReadableLog) -> None:
+def _opened(settings: Settings, model: Model) -> ServerVectors:
+    return open_server(settings.vectors, model.dims, model.name, qdrant_api_key(), settings.topics)
+
+
+def rebuild_shared(settings: Settings, model: Model, log: ReadableLog) -> None:
     """The shared vectors made anew from the log beside the old ones, then switched over."""
     try:
-        _rebuild_shared(url, model, log)
+        _rebuild_shared(settings, model, log)
     except (VectorsAway, ValueError) as error:
         raise Unavailable(
             f"The vectors on the server were not made anew, everything else was: {error}"
         ) from error
 
 
-def _rebuild_shared(url: str, model: Model, log: ReadableLog) -> None:
-    live = open_server(url, model.dims, model.name, qdrant_api_key())
+def _rebuild_shared(settings: Settings, model: Model, log: ReadableLog) -> None:
+    live = _opened(settings, model)
     try:
         fresh = live.fresh()
         try:

@@ -84,7 +84,7 @@ class KafkaNode(Node):
         if "decider" in roles:
             self._members.append(self._decides)
         if self.shared is not None and self.model is not None and "projector" in roles:
-            self._feeder = Feeder(settings.vectors, self.model, self.log)
+            self._feeder = Feeder(settings, self.model, self.log)
             self._members.append(projectors(settings, log, self._feeder))
         self._whole: set[int] = set()
         """Partitions that no store is being moved to."""

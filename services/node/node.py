@@ -466,7 +466,7 @@ def shared_vectors(settings: Settings, model: Model | None) -> TailedVectors | N
     """Vectors on a server, as a node searches them; None: every node has its own."""
     if settings.vectors == EDGE or model is None:
         return None
-    return open_tailed(settings.vectors, model.dims, model.name, qdrant_api_key())
+    return open_tailed(settings.vectors, model.dims, model.name, qdrant_api_key(), settings.topics)
 
 
 def in_doubt(call: Call, timeout_s: float) -> Unavailable:

@@ -42,7 +42,7 @@ class ProjectorNode:
             replication=settings.replication,
             timeout_s=settings.call_timeout_s,
         )
-        feeder = Feeder(settings.vectors, model, SyncLog(log, asyncio.get_running_loop()))
+        feeder = Feeder(settings, model, SyncLog(log, asyncio.get_running_loop()))
         node = cls(log, feeder, settings)
         feeder.start()
         try:

@@ -60,7 +60,7 @@ def _rebuild_live(node: Node, verify: bool, progress: OnProgress) -> Report:
             node.use_states(node.projections.states)
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
         if node.shared is not None and node.model is not None:
-            rebuild_shared(node.settings.vectors, node.model, node.log)
+            rebuild_shared(node.settings, node.model, node.log)
         return report
     finally:
         fresh.close()
@@ -90,7 +90,7 @@ def rebuild_offline(
         _swap(directory)
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
         if shared is not None:
-            rebuild_shared(settings.vectors, shared, log)
+            rebuild_shared(settings, shared, log)
         return report
 
 

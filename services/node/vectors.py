@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from infra.settings import SettingsError
 from projections.ports import VectorIndex
+from projections.vectors.points import PREFIX
 
 if TYPE_CHECKING:
     from projections.vectors.client import Server
@@ -30,23 +31,27 @@ def open_vectors(
     return open_server(spec, dims, model_name, api_key)
 
 
-def open_server(url: str, dims: int, model_name: str, api_key: str | None = None) -> ServerVectors:
+def open_server(
+    url: str, dims: int, model_name: str, api_key: str | None = None, prefix: str = PREFIX
+) -> ServerVectors:
     """The index on a server, to feed it, as the projector does."""
     from projections.vectors.server import ServerVectors
 
     server = _server(url, api_key)
     try:
-        return ServerVectors(server, dims, model_name)
+        return ServerVectors(server, dims, model_name, prefix=prefix)
     except BaseException:
         server.close()
         raise
 
 
-def open_tailed(url: str, dims: int, model_name: str, api_key: str | None = None) -> TailedVectors:
+def open_tailed(
+    url: str, dims: int, model_name: str, api_key: str | None = None, prefix: str = PREFIX
+) -> TailedVectors:
     """The index on a server that another process feeds, to search it. Needs no answer yet."""
     from projections.vectors.tail import TailedVectors
 
-    return TailedVectors(_server(url, api_key), dims, model_name)
+    return TailedVectors(_server(url, api_key), dims, model_name, prefix=prefix)
 
 
 def _server(url: str, api_key: str | None) -> Server:

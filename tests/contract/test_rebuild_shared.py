@@ -8,6 +8,7 @@ import pytest
 
 from events.log import Ends, LogError, Stored
 from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from infra.settings import Settings
 from projections.vectors.server import ServerVectors
 from services.api import Unavailable
 from services.node import feeder
@@ -84,9 +85,9 @@ def grow(wire: WireServer, log: GrowingLog, times: int) -> Callable[[], None]:
 def test_what_is_fed_during_a_rebuild_is_in_the_new_index(
     wire: WireServer, log: GrowingLog
 ) -> None:
-    rebuild_shared(wire.url, MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
     log.at_end = grow(wire, log, 3)
-    rebuild_shared(wire.url, MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
     assert log.count == 5
     index = live(wire)
     assert index.checkpoint(0) == 4
@@ -98,18 +99,18 @@ def test_a_rebuild_that_never_catches_up_gives_up_and_says_so(
     wire: WireServer, log: GrowingLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeder, "SWITCH_TRIES", 2)
-    rebuild_shared(wire.url, MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
     before = live(wire).collection
     log.at_end = grow(wire, log, 5)
     with pytest.raises(Unavailable, match="The vectors on the server were not made anew"):
-        rebuild_shared(wire.url, MODEL, log)
+        rebuild_shared(Settings(vectors=wire.url), MODEL, log)
     assert live(wire).collection == before
     assert [one.name for one in wire.local.get_collections().collections] == [before]
 
 
 def test_a_store_that_was_fed_from_a_longer_log_is_told(wire: WireServer, log: GrowingLog) -> None:
     log.count = 10
-    rebuild_shared(wire.url, MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
     log.count = 4
     index = live(wire)
     assert Projector(index, MODEL.name).checkpoint(0) == 9
