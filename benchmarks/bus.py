@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,6 +37,9 @@ from benchmarks.results import (
     figure,
 )
 from events.ids import partition_of_space
+from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from infra.embedder.onnx import OnnxEmbedder
+from infra.embedder.store import models_dir
 from infra.kafka.broker import Broker
 from projections.state.robot import robot_space
 
@@ -44,6 +48,8 @@ COLLECTIONS = 32
 SHARED_WITHIN_S = 60.0
 LEARN_SEED, PROBE_SEED, WRITE_SEED = 3001, 3100, 3200
 MAX_WRITES_PER_S = 1_000
+MODEL_ALONE = "the model alone"
+WITHOUT_MODEL = f"{ON_KAFKA}, no model"
 
 
 class BusPlan(msgspec.Struct, frozen=True):
@@ -144,8 +150,15 @@ def measure(work: Path, plan: BusPlan, results: Results, say: Callable[[str], No
         say("measuring one client, embedded and on Kafka")
         _one_client({OURS: [embedded], ON_KAFKA: nodes}, collections, plan, results, next(seeds))
         say(f"measuring {WRITERS} clients")
+        results.rates.append(_model_alone(plan, next(seeds)))
         results.rates.append(_rate(OURS, [embedded], None, collections, plan, next(seeds)))
         embedded.close()
+        by_words = {"MNEMOLOG_TOPICS": f"{topics['MNEMOLOG_TOPICS']}-words"}
+        words = ("--model", "none")
+        with HttpNode(work / "bus-words", *log, *words, environment=by_words) as node:
+            _wait_until_shared([node])
+            pid = broker.process.pid
+            results.rates.append(_rate(WITHOUT_MODEL, [node], pid, collections, plan, next(seeds)))
         while True:
             rate = _rate(ON_KAFKA, nodes, broker.process.pid, collections, plan, next(seeds))
             results.rates.append(rate)
@@ -247,18 +260,61 @@ def _rate(
         if writer.failed is not None:
             raise writer.failed
     taken = [ms for one in writers for at, ms in one.done if started_s <= at < ended_s]
+    spent = {who: after[who] - before[who] for who in after}
+    return _summary(system, len(nodes), WRITERS, taken, ended_s - started_s, spent)
+
+
+def _model_alone(plan: BusPlan, seed: int) -> Rate:
+    """How many such texts the model embeds with every core at work on nothing else: what writes
+    per second cannot exceed on this machine, whatever the service does."""
+    embedder = OnnxEmbedder.load(CATALOGUE[DEFAULT_MODEL], models_dir())
+    threads = os.cpu_count() or 1
+    needed = int((plan.warm_up_s + plan.seconds) * MAX_WRITES_PER_S)
+    texts = corpus.take(needed, WRITE_SEED + seed)
+    ended = threading.Event()
+
+    def embed(first: int) -> list[tuple[float, float]]:
+        done = []
+        for memory in texts[first::threads]:
+            if ended.is_set():
+                break
+            started_s = time.perf_counter()
+            embedder.embed_passage(memory.insight)
+            now_s = time.perf_counter()
+            done.append((now_s, (now_s - started_s) * 1000))
+        return done
+
+    with ThreadPoolExecutor(threads) as pool:
+        working = [pool.submit(embed, first) for first in range(threads)]
+        time.sleep(plan.warm_up_s)
+        started_s, before = time.perf_counter(), cpu_s(os.getpid())
+        time.sleep(plan.seconds)
+        ended_s, after = time.perf_counter(), cpu_s(os.getpid())
+        ended.set()
+    done = [one for each in working for one in each.result()]
+    taken = [ms for at, ms in done if started_s <= at < ended_s]
+    return _summary(MODEL_ALONE, 0, threads, taken, ended_s - started_s, {"model": after - before})
+
+
+def _summary(
+    system: str,
+    nodes: int,
+    clients: int,
+    taken: list[float],
+    seconds: float,
+    cpu: dict[str, float],
+) -> Rate:
     if len(taken) < 2:
-        raise BenchmarkError(f"{system} with {len(nodes)} nodes took no writes; see its log")
-    seconds = ended_s - started_s
+        raise BenchmarkError(f"{system} with {nodes} nodes took no writes; see its log")
     return Rate(
         system,
-        len(nodes),
-        WRITERS,
+        nodes,
+        clients,
         round(seconds, 2),
         round(len(taken) / seconds, 1),
         round(statistics.median(taken), 2),
         round(statistics.quantiles(taken, n=20, method="inclusive")[-1], 2),
-        {who: round((after[who] - before[who]) / seconds, 2) for who in after},
+        {who: round(spent / seconds, 2) for who, spent in cpu.items()},
     )
 
 

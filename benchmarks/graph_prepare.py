@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks import graph_corpus
 from benchmarks.mcp_client import BenchmarkError, child_environment
 from benchmarks.peers import mnemolog
-from benchmarks.prepare import PREPARED_SEED, REAL_VECTORS, Progress, mixed_vectors
+from benchmarks.prepare import PREPARED_SEED, Progress, mixed_vectors
 from events.codec import encode_call
 from events.envelope import Call
 from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
@@ -31,6 +31,7 @@ from services.decider.tool import Model
 from services.node.projections import Projections
 
 BATCH = 200
+REAL_VECTORS = 500
 IMPORT_TIMEOUT_S = 1800
 
 

@@ -93,7 +93,8 @@ class HttpNode:
             address = self._opened().split("serving http://")[1].split("/mcp")[0]
             self._host, port = address.rsplit(":", 1)
             self._port = int(port)
-            self._wait_for_model()
+            if "none" not in args:
+                self._wait_for_model()
         except BaseException:
             self.close()
             raise

@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import bus, goals, graph_corpus, graph_measure, report
 from benchmarks.graph_measure import GraphTarget, measure_graph
-from benchmarks.graph_prepare import prepare_graph
+from benchmarks.graph_prepare import REAL_VECTORS, prepare_graph
 from benchmarks.mcp_client import BenchmarkError, Server, StdioClient
 from benchmarks.measure import (
     FULL,
@@ -143,7 +143,7 @@ class Bench:
         self.results.notes.append(
             "graph: create_entities makes one entity of three observations; it is embedded after "
             "the reply, within the same server's turn; of the prepared entities' vectors those "
-            "past 2,000 are mixtures"
+            f"past {REAL_VECTORS} are mixtures"
         )
 
     def bus(self) -> None:
