@@ -74,6 +74,8 @@ class Bench:
 
     def operations(self) -> None:
         """Learn and recall at each size, all systems and sizes in turns."""
+        if not self._sizes():
+            return
         with ExitStack() as stack:
             # All stores are ready before the first server that is measured starts.
             servers = [
@@ -114,6 +116,8 @@ class Bench:
     def graph(self) -> None:
         """The knowledge graph's operations at each size, all systems and sizes in turns."""
         systems = [system for system in self.systems if system in GRAPH_SYSTEMS]
+        if not systems:
+            return
         program = None
         if server_memory.NAME in systems:
             self._say(f"getting {server_memory.NAME} {server_memory.VERSION} ready")

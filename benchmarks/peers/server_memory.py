@@ -24,14 +24,14 @@ def install() -> Path:
     program = place / "node_modules" / PACKAGE / "dist" / "index.js"
     # Written last, so a folder that was left half-made is not used but made anew.
     marker = place / "installed.txt"
-    if marker.exists() and program.exists():
-        return program
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
+    npm, ready = shutil.which("npm"), marker.exists() and program.exists()
+    if shutil.which("node") is None or (npm is None and not ready):
         raise BenchmarkError(
             f"{PACKAGE} runs on Node.js and is fetched with npm, and one of the two is not on the "
             "PATH. Install Node.js 18 or newer, or measure with `--system mnemolog` only."
         )
+    if npm is None or ready:
+        return program
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     command = [npm, "install", "--prefix", str(place), "--no-audit", "--no-fund"]
