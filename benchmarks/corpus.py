@@ -45,7 +45,7 @@ def memories(seed: int) -> Iterator[Memory]:
     Streams of different seeds share their vocabulary but no sentence, short of chance.
     """
     random = Random(f"memories {seed}")
-    names = _names()
+    names = proper_names()
     seen: set[str] = set()
     while True:
         text = _sentence(random, names)
@@ -58,7 +58,7 @@ def memories(seed: int) -> Iterator[Memory]:
 def queries(seed: int) -> Iterator[str]:
     """Endless search queries of 4 to 12 words about the same world."""
     random = Random(f"queries {seed}")
-    names = _names()
+    names = proper_names()
     while True:
         yield random.choice(words.QUERIES).format(**_slots(random, names))
 
@@ -76,7 +76,7 @@ def take(count: int, seed: int) -> list[Memory]:
     return list(islice(memories(seed), count))
 
 
-def _names() -> tuple[str, ...]:
+def proper_names() -> tuple[str, ...]:
     """Proper names that people, products and rooms bear; the same in every run."""
     random = Random("names")
     found: dict[str, None] = {}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from benchmarks.results import (
+    CREATE_ENTITIES,
+    HTTP_LEARN,
     LEARN,
     RECALL,
     RECALL_AFTER_LEARN,
+    SEARCH_NODES,
     Figure,
     Goal,
     Results,
@@ -13,16 +18,31 @@ from benchmarks.results import (
 )
 
 OURS, PEER = "mnemolog", "robotmem"
+GRAPH_PEER = "server-memory"
+ON_KAFKA = "mnemolog on Kafka"
 COMPARED_AT = 3_000
 SMALL, LARGE, GROWTH_LIMIT = 300, 30_000, 1.5
 SCALE_SMALL, SCALE_LARGE, SCALE_LIMIT = 1_000, 100_000, 2.0
 RSS_LIMIT_MB = 600.0
 START_LIMIT_MS = 3_000.0
 INITIALIZE_LIMIT_MS = 1_000.0
+GRAPH_FASTER = (
+    (CREATE_ENTITIES, 3_000, 3.0),
+    (CREATE_ENTITIES, 30_000, 10.0),
+    (SEARCH_NODES, 3_000, 2.0),
+)
+KAFKA_LIMIT = 4.0
+WRITES_PER_S, WRITERS = 150.0, 32
 
 
-def judge(results: Results) -> list[Goal]:
-    """One verdict per goal; a goal whose figures are missing is not measured, never met."""
+def judge(results: Results, families: Collection[str]) -> list[Goal]:
+    """One verdict per goal of the families that were run; a goal whose figures are missing is not
+    measured, never met."""
+    judges = {"robot": _robot, "graph": _graph, "bus": _bus}
+    return [goal for name, judge in judges.items() if name in families for goal in judge(results)]
+
+
+def _robot(results: Results) -> list[Goal]:
     judged = (LEARN, RECALL, RECALL_AFTER_LEARN)
     return [
         *(_no_slower(results, operation) for operation in judged),
@@ -32,6 +52,49 @@ def judge(results: Results) -> list[Goal]:
         _start(results),
         _initialize(results),
     ]
+
+
+def _graph(results: Results) -> list[Goal]:
+    grown = (CREATE_ENTITIES, SEARCH_NODES)
+    return [
+        *(_faster(results, *wanted) for wanted in GRAPH_FASTER),
+        *(_growth(results, op, SMALL, LARGE, GROWTH_LIMIT) for op in grown),
+    ]
+
+
+def _bus(results: Results) -> list[Goal]:
+    return [_on_kafka(results), _writes(results)]
+
+
+def _faster(results: Results, operation: str, size: int, times: float) -> Goal:
+    text = f"{operation} at {size:,}: {times:g} × as fast as {GRAPH_PEER}"
+    ours = _find(results, OURS, size, operation)
+    peer = _find(results, GRAPH_PEER, size, operation)
+    if ours is None or peer is None:
+        return _unmeasured(text)
+    ratio = peer.median_ms / ours.median_ms
+    measured = f"{ours.median_ms:.2f} ms against {peer.median_ms:.2f} ms ({ratio:.1f} × as fast)"
+    return Goal(text, measured, _verdict(ratio >= times))
+
+
+def _on_kafka(results: Results) -> Goal:
+    text = f"{HTTP_LEARN}, one client: on Kafka at most {KAFKA_LIMIT:g} × embedded"
+    embedded = _find(results, OURS, 1, HTTP_LEARN)
+    kafka = _find(results, ON_KAFKA, 1, HTTP_LEARN)
+    if embedded is None or kafka is None:
+        return _unmeasured(text)
+    ratio = kafka.median_ms / embedded.median_ms
+    measured = f"{kafka.median_ms:.2f} ms against {embedded.median_ms:.2f} ms ({ratio:.2f} ×)"
+    return Goal(text, measured, _verdict(ratio <= KAFKA_LIMIT))
+
+
+def _writes(results: Results) -> Goal:
+    text = f"durable writes on Kafka, one node, {WRITERS} clients: at least {WRITES_PER_S:.0f}/s"
+    for rate in results.rates:
+        if (rate.system, rate.nodes, rate.clients) == (ON_KAFKA, 1, WRITERS):
+            met = rate.writes_per_s >= WRITES_PER_S
+            return Goal(text, f"{rate.writes_per_s:.0f}/s", _verdict(met))
+    return _unmeasured(text)
 
 
 def _no_slower(results: Results, operation: str) -> Goal:
@@ -59,7 +122,7 @@ def _growth(results: Results, operation: str, small: int, large: int, limit: flo
 def _memory(results: Results) -> Goal:
     text = f"resident memory at {SCALE_LARGE:,}: under {RSS_LIMIT_MB:.0f} MB"
     for entry in results.memory:
-        if (entry.system, entry.memories) == (OURS, SCALE_LARGE):
+        if (entry.system, entry.size) == (OURS, SCALE_LARGE):
             return Goal(text, f"{entry.rss_mb:.0f} MB", _verdict(entry.rss_mb < RSS_LIMIT_MB))
     return _unmeasured(text)
 
@@ -67,7 +130,7 @@ def _memory(results: Results) -> Goal:
 def _start(results: Results) -> Goal:
     text = f"start to first recall reply at {SCALE_LARGE:,}: under {START_LIMIT_MS / 1000:g} s"
     for entry in results.starts:
-        if (entry.system, entry.memories) == (OURS, SCALE_LARGE):
+        if (entry.system, entry.size) == (OURS, SCALE_LARGE):
             met = entry.first_recall_ms < START_LIMIT_MS
             return Goal(text, f"{entry.first_recall_ms / 1000:.2f} s", _verdict(met))
     return _unmeasured(text)
@@ -76,15 +139,15 @@ def _start(results: Results) -> Goal:
 def _initialize(results: Results) -> Goal:
     text = f"cold initialize: under {INITIALIZE_LIMIT_MS / 1000:g} s"
     for entry in results.starts:
-        if (entry.system, entry.memories) == (OURS, 0):
+        if (entry.system, entry.size) == (OURS, 0):
             met = entry.initialize_ms < INITIALIZE_LIMIT_MS
             return Goal(text, f"{entry.initialize_ms:.0f} ms", _verdict(met))
     return _unmeasured(text)
 
 
-def _find(results: Results, system: str, memories: int, operation: str) -> Figure | None:
+def _find(results: Results, system: str, size: int, operation: str) -> Figure | None:
     for entry in results.figures:
-        if (entry.system, entry.memories, entry.operation) == (system, memories, operation):
+        if (entry.system, entry.size, entry.operation) == (system, size, operation):
             return entry
     return None
 

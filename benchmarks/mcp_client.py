@@ -84,7 +84,7 @@ class StdioClient:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=_child_environment(server.environment),
+                env=child_environment(server.environment),
                 start_new_session=True,
             )
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -128,7 +128,7 @@ class StdioClient:
         result = _results.decode(raw)
         milliseconds = (time.perf_counter() - started_at) * 1000
         text = result.content[0].text if result.content else "{}"
-        body = msgspec.json.decode(text) if text.startswith("{") else {"error": text}
+        body = _body(text)
         if result.isError or "error" in body:
             raise BenchmarkError(f"{self.server.name} refused {tool}: {text[:300]}")
         return Reply(body, milliseconds)
@@ -142,6 +142,11 @@ class StdioClient:
         process = psutil.Process(self._process.pid)
         family = [process, *process.children(recursive=True)]
         return sum(int(member.memory_info().rss) for member in family) / 1e6
+
+    def cpu_s(self) -> float:
+        """Processor time that the process has taken, in seconds."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def close(self) -> None:
         """End the process; safe to call twice."""
@@ -204,7 +209,14 @@ class StdioClient:
         return self._stderr_path.read_bytes()[-STDERR_TAIL_BYTES:].decode(errors="replace")
 
 
-def _child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+def _body(text: str) -> dict[str, Any]:
+    """What a tool said: an object, a list of things, or else the sentence of a refusal."""
+    if text.startswith("{"):
+        return dict(msgspec.json.decode(text))
+    return {"items": msgspec.json.decode(text)} if text.startswith("[") else {"error": text}
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `extra` over it, without what would leak ours into a peer."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return {**inherited, **extra}

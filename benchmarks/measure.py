@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -26,7 +27,6 @@ from benchmarks.results import (
 # Seeds away from the one that stores are prepared with: what is measured is new to every store.
 LEARN_SEED, QUERY_SEED, PROBE_SEED, START_SEED = 1001, 1002, 1003, 1004
 BLOCK = 10
-# Lets the last target's threads go to sleep before the next target is timed.
 SETTLE_S = 0.05
 
 
@@ -45,13 +45,36 @@ FULL = Plan((300, 3_000, 30_000), (300, 3_000), (1_000, 100_000), 80, 10, 5)
 QUICK = Plan((300,), (300,), (50, 100), 20, 5, 2)
 
 
+class Pace(Protocol):
+    """How many calls of a kind are made, and how many of them before measuring begins."""
+
+    @property
+    def operations(self) -> int: ...
+    @property
+    def warm_up(self) -> int: ...
+
+
+class Turn(Protocol):
+    """What is measured in turns."""
+
+    warming_up: bool
+
+    def note_rss(self) -> None: ...
+    def settle(self) -> None:
+        """Come to rest, so that the next one is not measured beside this one's work."""
+        ...
+
+
+_Target = TypeVar("_Target", bound=Turn)
+
+
 class Target:
     """One running server with a store of a known size, and what was measured on it."""
 
-    def __init__(self, client: StdioClient, memories: int) -> None:
+    def __init__(self, client: StdioClient, size: int) -> None:
         self.client = client
         self.system = client.server.name
-        self.memories = memories
+        self.size = size
         self.rss_mb = 0.0
         # While warming up, times are not kept; wrong answers count even then.
         self.warming_up = False
@@ -87,15 +110,19 @@ class Target:
         """Keep the largest resident size seen."""
         self.rss_mb = max(self.rss_mb, self.client.rss_mb())
 
+    def settle(self) -> None:
+        """Its threads go to sleep before the next target is timed."""
+        time.sleep(SETTLE_S)
+
     def figures(self) -> list[Figure]:
         """A figure for each operation that was measured."""
         taken = self._milliseconds.items()
-        return [figure(self.system, self.memories, name, ms) for name, ms in taken if ms]
+        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
 
     def checks(self) -> list[Check]:
         """How many answers were right, by kind."""
         return [
-            Check(self.system, self.memories, what, self._right[what], total)
+            Check(self.system, self.size, what, self._right[what], total)
             for what, total in self._total.items()
         ]
 
@@ -118,15 +145,15 @@ def measure_operations(targets: Sequence[Target], plan: Plan) -> None:
     queries = list(islice(corpus.queries(QUERY_SEED), count))
     memories = list(islice(corpus.memories(LEARN_SEED), count))
     probes = list(islice(corpus.probes(PROBE_SEED), count))
-    _in_turns(targets, plan, lambda target, i: target.recall(queries[i]))
-    _in_turns(targets, plan, lambda target, i: target.learn(memories[i]))
-    _in_turns(targets, plan, lambda target, i: target.learn_then_recall(probes[i]))
+    in_turns(targets, plan, lambda target, i: target.recall(queries[i]))
+    in_turns(targets, plan, lambda target, i: target.learn(memories[i]))
+    in_turns(targets, plan, lambda target, i: target.learn_then_recall(probes[i]))
 
 
 def measure_recalls(targets: Sequence[Target], plan: Plan) -> None:
     """Recalls only."""
     queries = list(islice(corpus.queries(QUERY_SEED), plan.warm_up + plan.operations))
-    _in_turns(targets, plan, lambda target, i: target.recall(queries[i]))
+    in_turns(targets, plan, lambda target, i: target.recall(queries[i]))
 
 
 def measure_start(server: Server) -> tuple[float, float]:
@@ -163,9 +190,10 @@ def measure_starts(servers: Sequence[Server], memories: int, samples: int) -> li
     ]
 
 
-def _in_turns(
-    targets: Sequence[Target], plan: Plan, operate: Callable[[Target, int], object]
+def in_turns(
+    targets: Sequence[_Target], plan: Pace, operate: Callable[[_Target, int], object]
 ) -> None:
+    """Warm every target up, then measure blocks of calls, the targets in turn."""
     if not targets:
         raise BenchmarkError("There is nothing to measure; choose at least one system.")
     for target in targets:
@@ -173,11 +201,12 @@ def _in_turns(
         for i in range(plan.warm_up):
             operate(target, i)
         target.warming_up = False
+        target.settle()
     for first in range(0, plan.operations, BLOCK):
         # Another target goes first in each round, so that none is always behind the same one.
         turn = first // BLOCK % len(targets)
         for target in [*targets[turn:], *targets[:turn]]:
-            time.sleep(SETTLE_S)
             for i in range(first, min(first + BLOCK, plan.operations)):
                 operate(target, plan.warm_up + i)
             target.note_rss()
+            target.settle()

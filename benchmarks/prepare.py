@@ -67,7 +67,8 @@ def generate(directory: Path, count: int, progress: Progress | None = None) -> N
     model = CATALOGUE[DEFAULT_MODEL]
     log = SqliteLog(directory / "log.db", 1)
     head, memories = Head(), corpus.memories(PREPARED_SEED)
-    vectors = _vectors(min(REAL_VECTORS, count))
+    texts = (memory.insight for memory in corpus.memories(PREPARED_SEED))
+    vectors = mixed_vectors(texts, min(REAL_VECTORS, count))
     space = robot_space("default", "default")
     for start in range(0, count, CHUNK):
         calls, decisions = [], []
@@ -124,11 +125,12 @@ def generate(directory: Path, count: int, progress: Progress | None = None) -> N
     log.shut()
 
 
-def _vectors(real: int) -> Iterator[NDArray[np.float16]]:
+def mixed_vectors(texts: Iterator[str], real: int) -> Iterator[NDArray[np.float16]]:
+    """The model's own vectors of the first `real` texts, then endless mixtures of two of them."""
     embedder = OnnxEmbedder.load(CATALOGUE[DEFAULT_MODEL], models_dir())
     made = []
-    for memory in islice(corpus.memories(PREPARED_SEED), real):
-        made.append(embedder.embed_passage(memory.insight))
+    for text in islice(texts, real):
+        made.append(embedder.embed_passage(text))
         yield made[-1]
     base = np.stack(made).astype(np.float32)
     random = np.random.default_rng(PREPARED_SEED)

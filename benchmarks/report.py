@@ -9,18 +9,29 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.goals import OURS, PEER
-from benchmarks.results import Figure, Results
+from benchmarks.goals import GRAPH_PEER, ON_KAFKA, OURS, PEER
+from benchmarks.results import BUS_OPERATIONS, GRAPH_OPERATIONS, OPERATIONS, Figure, Results
 
 _VERDICT_STYLES = {"met": "bold green", "missed": "bold red", "not measured": "yellow"}
+
+_FAMILIES = (
+    (OPERATIONS, "memories", PEER),
+    (GRAPH_OPERATIONS, "entities", GRAPH_PEER),
+    (BUS_OPERATIONS, "nodes", ON_KAFKA),
+)
+"""The operations of each family, what its sizes count, and what is compared with."""
 
 
 def show(results: Results, console: Console) -> None:
     """Print the tables and a plain verdict per goal."""
     for line in _preamble(results):
         console.print(line, highlight=False, markup=False)
-    if results.figures:
-        console.print(_operations(results.figures))
+    for operations, size, second in _FAMILIES:
+        figures = [one for one in results.figures if one.operation in operations]
+        if figures:
+            console.print(_operations(figures, size, second))
+    if results.rates:
+        console.print(_rates(results))
     if results.starts or results.memory:
         console.print(_processes(results))
     if results.checks:
@@ -52,39 +63,55 @@ def _preamble(results: Results) -> list[str]:
     return lines
 
 
-def _operations(figures: list[Figure]) -> Table:
+def _operations(figures: list[Figure], size: str, second: str) -> Table:
     table = Table(title="Operations: milliseconds a caller waits, median (p95)")
     table.add_column("operation")
-    table.add_column("memories", justify="right")
+    table.add_column(size, justify="right")
     table.add_column(OURS, justify="right")
-    table.add_column(PEER, justify="right")
-    table.add_column("ratio", justify="right")
-    found = {(each.operation, each.memories, each.system): each for each in figures}
-    rows = list(dict.fromkeys((each.operation, each.memories) for each in figures))
+    table.add_column(second, justify="right")
+    table.add_column(f"{OURS} / {second}", justify="right")
+    found = {(each.operation, each.size, each.system): each for each in figures}
+    rows = list(dict.fromkeys((each.operation, each.size) for each in figures))
     operations = list(dict.fromkeys(operation for operation, _ in rows))
-    for operation, memories in sorted(rows, key=lambda row: (operations.index(row[0]), row[1])):
-        ours = found.get((operation, memories, OURS))
-        peer = found.get((operation, memories, PEER))
-        ratio = f"{ours.median_ms / peer.median_ms:.2f} ×" if ours and peer else ""
-        table.add_row(operation, f"{memories:,}", _times(ours), _times(peer), ratio)
+    for operation, held in sorted(rows, key=lambda row: (operations.index(row[0]), row[1])):
+        ours = found.get((operation, held, OURS))
+        other = found.get((operation, held, second))
+        ratio = f"{ours.median_ms / other.median_ms:.2f} ×" if ours and other else ""
+        table.add_row(operation, f"{held:,}", _times(ours), _times(other), ratio)
+    return table
+
+
+def _rates(results: Results) -> Table:
+    table = Table(title="Durable writes: learn over HTTP by several clients at once")
+    for heading in ("system", "nodes", "clients", "writes/s", "median (p95) ms", "cores taken"):
+        table.add_column(heading, justify="left" if heading == "system" else "right")
+    for rate in results.rates:
+        table.add_row(
+            rate.system,
+            str(rate.nodes),
+            str(rate.clients),
+            f"{rate.writes_per_s:.0f}",
+            f"{rate.median_ms:.1f} ({rate.p95_ms:.1f})",
+            ", ".join(f"{who} {cores:.2f}" for who, cores in rate.cores.items()),
+        )
     return table
 
 
 def _processes(results: Results) -> Table:
     table = Table(title="Processes: from process start, median")
-    for heading in ("system", "memories", "starts", "initialize", "first recall", "resident"):
+    for heading in ("system", "size", "starts", "initialize", "first recall", "resident"):
         table.add_column(heading, justify="left" if heading == "system" else "right")
     for start in results.starts:
         table.add_row(
             start.system,
-            f"{start.memories:,}",
+            f"{start.size:,}",
             str(start.samples),
             f"{start.initialize_ms:.0f} ms",
             f"{start.first_recall_ms:.0f} ms",
             "",
         )
     for entry in results.memory:
-        table.add_row(entry.system, f"{entry.memories:,}", "", "", "", f"{entry.rss_mb:.0f} MB")
+        table.add_row(entry.system, f"{entry.size:,}", "", "", "", f"{entry.rss_mb:.0f} MB")
     return table
 
 
@@ -92,12 +119,12 @@ def _checks(results: Results) -> Table:
     table = Table(title="Were the measured answers right?")
     table.add_column("check")
     table.add_column("system")
-    table.add_column("memories", justify="right")
+    table.add_column("size", justify="right")
     table.add_column("right", justify="right")
     for check in results.checks:
         style = "" if check.right == check.total else "yellow"
         right = f"{check.right} of {check.total}"
-        table.add_row(check.what, check.system, f"{check.memories:,}", right, style=style)
+        table.add_row(check.what, check.system, f"{check.size:,}", right, style=style)
     return table
 
 

@@ -13,14 +13,34 @@ RECALL_AFTER_LEARN = "recall directly after a learn"
 LEARN_AFTER_RECALL = "learn directly after a recall"
 OPERATIONS = (LEARN, RECALL, RECALL_AFTER_LEARN, LEARN_AFTER_RECALL)
 
+CREATE_ENTITIES = "create_entities"
+SEARCH_NODES = "search_nodes"
+OPEN_NODES = "open_nodes"
+ADD_OBSERVATIONS = "add_observations"
+CREATE_RELATIONS = "create_relations"
+SEARCH_SEMANTIC = "search_semantic"
+GRAPH_OPERATIONS = (
+    CREATE_ENTITIES,
+    SEARCH_NODES,
+    OPEN_NODES,
+    ADD_OBSERVATIONS,
+    CREATE_RELATIONS,
+    SEARCH_SEMANTIC,
+)
+
+HTTP_LEARN = "learn over HTTP"
+HTTP_RECALL = "recall right after it, same node"
+RECALL_ELSEWHERE = "recall right after it, other node"
+BUS_OPERATIONS = (HTTP_LEARN, HTTP_RECALL, RECALL_ELSEWHERE)
+
 Verdict = Literal["met", "missed", "not measured"]
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One operation of one system at one store size; times in milliseconds."""
+    """One operation of one system at one store size, in memories, entities or nodes; ms."""
 
     system: str
-    memories: int
+    size: int
     operation: str
     samples: int
     median_ms: float
@@ -31,7 +51,7 @@ class Check(msgspec.Struct, frozen=True):
     """Whether the measured answers were right: how many of how many."""
 
     system: str
-    memories: int
+    size: int
     what: str
     right: int
     total: int
@@ -41,7 +61,7 @@ class Start(msgspec.Struct, frozen=True):
     """From the start of a process; medians over `samples` starts, in milliseconds."""
 
     system: str
-    memories: int
+    size: int
     samples: int
     initialize_ms: float
     first_recall_ms: float
@@ -51,8 +71,23 @@ class Memory(msgspec.Struct, frozen=True):
     """The largest resident size seen between measured calls, in units of 1,000,000 bytes."""
 
     system: str
-    memories: int
+    size: int
     rss_mb: float
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """Durable writes by `clients` at once, spread over `nodes` processes; times as callers wait.
+
+    `cores` is the processor time per second that the nodes, the broker and the clients took."""
+
+    system: str
+    nodes: int
+    clients: int
+    seconds: float
+    writes_per_s: float
+    median_ms: float
+    p95_ms: float
+    cores: dict[str, float]
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -73,12 +108,13 @@ class Results(msgspec.Struct):
     checks: list[Check] = []
     starts: list[Start] = []
     memory: list[Memory] = []
+    rates: list[Rate] = []
     goals: list[Goal] = []
     notes: list[str] = []
 
 
-def figure(system: str, memories: int, operation: str, milliseconds: list[float]) -> Figure:
+def figure(system: str, size: int, operation: str, milliseconds: list[float]) -> Figure:
     """Summarise samples; there must be at least two."""
     p95 = statistics.quantiles(milliseconds, n=20, method="inclusive")[-1]
     median = statistics.median(milliseconds)
-    return Figure(system, memories, operation, len(milliseconds), round(median, 3), round(p95, 3))
+    return Figure(system, size, operation, len(milliseconds), round(median, 3), round(p95, 3))

@@ -2,6 +2,8 @@
 
 Parts of the robot family: `robot.operations` (learn and recall beside robotmem at several store
 sizes), `robot.start` (cold starts), `robot.scale` (a store of 100,000). `robot` means all three.
+`graph.operations` measures the knowledge graph beside server-memory, `bus.operations` the service
+on Kafka beside the embedded one, with one, two and three nodes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,7 +23,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import goals, report
+from benchmarks import bus, goals, graph_corpus, graph_measure, report
+from benchmarks.graph_measure import GraphTarget, measure_graph
+from benchmarks.graph_prepare import REAL_VECTORS, prepare_graph
 from benchmarks.mcp_client import BenchmarkError, Server, StdioClient
 from benchmarks.measure import (
     FULL,
@@ -33,35 +37,45 @@ from benchmarks.measure import (
     measure_starts,
 )
 from benchmarks.model import default_model
-from benchmarks.peers import mnemolog, robotmem
-from benchmarks.prepare import fill, prepare_store
+from benchmarks.peers import mnemolog, robotmem, server_memory
+from benchmarks.prepare import PREPARED_SEED, fill, prepare_store
 from benchmarks.results import Memory, Results
+from infra.kafka.broker import BrokerError
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "bench"
 RESULTS = ROOT / "benchmarks" / "results"
-PARTS = ("robot.operations", "robot.start", "robot.scale")
-SYSTEMS = (mnemolog.NAME, robotmem.NAME)
-CLIENT = "lean JSON-RPC over stdio (benchmarks/mcp_client.py), the same for every system"
+PARTS = ("robot.operations", "robot.start", "robot.scale", "graph.operations", "bus.operations")
+FAMILIES = tuple(dict.fromkeys(part.split(".")[0] for part in PARTS))
+SYSTEMS = (mnemolog.NAME, robotmem.NAME, server_memory.NAME)
+CLIENT = (
+    "lean JSON-RPC over stdio (benchmarks/mcp_client.py), over HTTP for bus.operations "
+    "(benchmarks/http_client.py); the same for every system"
+)
 BUSY_LOAD = 0.5
+ROBOT_SYSTEMS = (mnemolog.NAME, robotmem.NAME)
+GRAPH_SYSTEMS = (mnemolog.NAME, server_memory.NAME)
 
 
 class Bench:
     """One run: where its stores are, which systems take part, and what it found so far."""
 
     def __init__(
-        self, plan: Plan, systems: tuple[str, ...], work: Path, results: Results, console: Console
+        self, quick: bool, systems: tuple[str, ...], work: Path, results: Results, console: Console
     ) -> None:
-        self.plan = plan
+        self.plan: Plan = QUICK if quick else FULL
+        self.graph_plan = graph_measure.QUICK if quick else graph_measure.FULL
+        self.bus_plan = bus.QUICK if quick else bus.FULL
         self.systems = systems
+        self._robotmem: tuple[Path, Path] | None = None
         self.work = work
         self.results = results
         self.console = console
-        if robotmem.NAME in systems:
-            self._robotmem_python, self._robotmem_model = self._ready_robotmem()
 
     def operations(self) -> None:
         """Learn and recall at each size, all systems and sizes in turns."""
+        if not self._sizes():
+            return
         with ExitStack() as stack:
             # All stores are ready before the first server that is measured starts.
             servers = [
@@ -76,7 +90,8 @@ class Bench:
     def start(self) -> None:
         """Cold starts of each system on a store with nothing in it."""
         self._say("measuring cold starts")
-        servers = [self._server(system, "start") for system in self.systems]
+        systems = [system for system in self.systems if system in ROBOT_SYSTEMS]
+        servers = [self._server(system, "start") for system in systems]
         self.results.starts += measure_starts(servers, 0, self.plan.starts)
 
     def scale(self) -> None:
@@ -98,23 +113,75 @@ class Bench:
             measure_recalls(targets, self.plan)
             self._keep(targets)
 
-    def _keep(self, targets: list[Target]) -> None:
+    def graph(self) -> None:
+        """The knowledge graph's operations at each size, all systems and sizes in turns."""
+        systems = [system for system in self.systems if system in GRAPH_SYSTEMS]
+        if not systems:
+            return
+        program = None
+        if server_memory.NAME in systems:
+            self._say(f"getting {server_memory.NAME} {server_memory.VERSION} ready")
+            program = server_memory.install()
+            self.results.machine[server_memory.NAME] = server_memory.describe()
+        ready: list[tuple[Server, list[graph_corpus.Entity]]] = []
+        for size in self.graph_plan.sizes:
+            directory = self.work / f"{server_memory.NAME}-{size}"
+            file = directory / server_memory.MEMORY_FILE
+            prepared = graph_corpus.write_file(file, size, PREPARED_SEED)
+            if mnemolog.NAME in systems:
+                ready.append((self._prepared_graph(file, size), prepared))
+            if program is not None:
+                ready.append((server_memory.server(program, directory), prepared))
+        with ExitStack() as stack:
+            targets = [
+                GraphTarget(
+                    self._opened(stack, server),
+                    prepared,
+                    by_meaning=server.name == mnemolog.NAME,
+                )
+                for server, prepared in ready
+            ]
+            self._say("measuring the knowledge graph's operations")
+            measure_graph(targets, self.graph_plan)
+            self._keep(targets)
+        self.results.notes.append(
+            "graph: create_entities makes one entity of three observations; it is embedded after "
+            "the reply, within the same server's turn; of the prepared entities' vectors those "
+            f"past {REAL_VECTORS} are mixtures"
+        )
+
+    def bus(self) -> None:
+        """The service on Kafka beside the embedded one."""
+        if mnemolog.NAME not in self.systems:
+            return
+        self._say("starting Kafka")
+        bus.measure(self.work, self.bus_plan, self.results, self._say)
+
+    def _prepared_graph(self, file: Path, count: int) -> Server:
+        server = self._server(mnemolog.NAME, f"graph-{count}")
+        with self._progress() as progress:
+            task = progress.add_task(f"preparing {count:,} entities", total=count)
+            prepare_graph(server.directory, file, lambda more: progress.advance(task, more))
+        return server
+
+    def _keep(self, targets: Sequence[Target | GraphTarget]) -> None:
         for target in targets:
             self.results.figures += target.figures()
             self.results.checks += target.checks()
-            self.results.memory.append(
-                Memory(target.system, target.memories, round(target.rss_mb, 1))
-            )
+            self.results.memory.append(Memory(target.system, target.size, round(target.rss_mb, 1)))
 
     def _sizes(self) -> list[tuple[str, int]]:
         sizes = {mnemolog.NAME: self.plan.sizes, robotmem.NAME: self.plan.peer_sizes}
-        return [(system, size) for system in self.systems for size in sizes[system]]
+        systems = [system for system in self.systems if system in ROBOT_SYSTEMS]
+        return [(system, size) for system in systems for size in sizes[system]]
 
     def _server(self, system: str, label: str) -> Server:
         directory = self.work / f"{system}-{label}"
         if system == mnemolog.NAME:
             return mnemolog.server(directory)
-        return robotmem.server(self._robotmem_python, self._robotmem_model, directory)
+        if self._robotmem is None:
+            self._robotmem = self._ready_robotmem()
+        return robotmem.server(*self._robotmem, directory)
 
     def _prepared(self, system: str, label: str, count: int) -> Server:
         server = self._server(system, label)
@@ -166,7 +233,7 @@ class Bench:
     "--only",
     multiple=True,
     metavar="PART",
-    help=f"robot, or one of {', '.join(PARTS)}; may be given several times.",
+    help=f"{', '.join(FAMILIES)}, or one of {', '.join(PARTS)}; may be given several times.",
 )
 @click.option(
     "--system",
@@ -186,16 +253,16 @@ def main(only: tuple[str, ...], systems: tuple[str, ...], quick: bool, as_json: 
     results = Results(quick=quick, machine=_machine(), client=CLIENT, notes=_notes())
     try:
         with _work_folder() as work:
-            plan = QUICK if quick else FULL
-            actions = dict(zip(PARTS, (Bench.operations, Bench.start, Bench.scale), strict=True))
-            bench = Bench(plan, systems or SYSTEMS, work, results, progress_console)
+            steps = (Bench.operations, Bench.start, Bench.scale, Bench.graph, Bench.bus)
+            actions = dict(zip(PARTS, steps, strict=True))
+            bench = Bench(quick, systems or SYSTEMS, work, results, progress_console)
             for part in parts:
                 actions[part](bench)
-    except BenchmarkError as error:
+    except (BenchmarkError, BrokerError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.ClickException("Stopped; every server that was started has ended.") from None
-    results.goals = goals.judge(results)
+    results.goals = goals.judge(results, {part.split(".")[0] for part in parts})
     path = report.write(results, RESULTS)
     if as_json:
         click.echo(report.as_json(results))
@@ -206,11 +273,11 @@ def main(only: tuple[str, ...], systems: tuple[str, ...], quick: bool, as_json: 
 
 def _chosen(only: tuple[str, ...]) -> list[str]:
     for name in only:
-        if name != "robot" and name not in PARTS:
+        if name not in (*FAMILIES, *PARTS):
             raise click.BadParameter(
-                f"{name} is none of robot, {', '.join(PARTS)}", param_hint="--only"
+                f"{name} is none of {', '.join((*FAMILIES, *PARTS))}", param_hint="--only"
             )
-    return [part for part in PARTS if not only or part in only or "robot" in only]
+    return [part for part in PARTS if not only or {part, part.split(".")[0]} & set(only)]
 
 
 @contextmanager
@@ -235,8 +302,8 @@ def _machine() -> dict[str, str]:
 
 def _notes() -> list[str]:
     notes = [
-        "a store holds the stated number of memories when measuring starts; the measured "
-        "learns add to it"
+        "a store holds the stated number of memories or entities when measuring starts; what is "
+        "measured adds to it"
     ]
     if os.getloadavg()[0] > BUSY_LOAD * (os.cpu_count() or 1):
         notes.append("the machine was busy when the run began: trust ratios more than times")

@@ -1,0 +1,105 @@
+"""Fills knowledge graphs before anything is measured."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import graph_corpus
+from benchmarks.mcp_client import BenchmarkError, child_environment
+from benchmarks.peers import mnemolog
+from benchmarks.prepare import PREPARED_SEED, Progress, mixed_vectors
+from events.codec import encode_call
+from events.envelope import Call
+from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from infra.embedder.onnx import OnnxEmbedder
+from infra.embedder.store import models_dir
+from infra.log.sqlite import SqliteLog
+from projections.state import meaning
+from services.counted import Counted
+from services.decider.decide import Inputs
+from services.decider.graph.describe import NAME, Describe, describe
+from services.decider.partition import PartitionDecider
+from services.decider.rules import Rules
+from services.decider.tool import Model
+from services.node.projections import Projections
+
+BATCH = 200
+REAL_VECTORS = 500
+IMPORT_TIMEOUT_S = 1800
+
+
+def prepare_graph(directory: Path, file: Path, progress: Progress) -> None:
+    """Leave a Mnemolog data directory at `directory` with what is in `file`, all of it described
+    for the search by meaning. No process has the directory open afterwards."""
+    command = [mnemolog.program(), "import", str(file), "--data", str(directory), "--json"]
+    # Its entities are described below, a good deal faster than by embedding each.
+    environment = {**mnemolog.environment(), "MNEMOLOG_MODEL": "none"}
+    done = subprocess.run(
+        command,
+        env=child_environment(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=IMPORT_TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        raise BenchmarkError(f"mnemolog did not import {file.name}: {done.stdout}{done.stderr}")
+    _describe_all(directory, progress)
+
+
+def _describe_all(directory: Path, progress: Progress) -> None:
+    """Decide descriptions of everything, through the log, as the service does after a reply.
+
+    The first vectors are the model's own, the others mixed from pairs of them: embedding 30,000
+    entities takes a model many minutes, and how long a search takes is the same.
+    """
+    model = CATALOGUE[DEFAULT_MODEL]
+    embedder = OnnxEmbedder.load(model, models_dir())
+    log = SqliteLog(directory / "log.db", 1)
+    projections = Projections(directory / "projections", 1, model)
+    projections.catch_up(log)
+    state = projections.states[0]
+    decider = PartitionDecider(state, Rules())
+    vectors = _vectors()
+    while found := meaning.undescribed(state.reader(), model.name, BATCH):
+        made = describe(state.reader(), found, embedder.count_tokens, lambda _: True)
+        args = Describe(space=found[0].space, descriptions=made)
+        at_us = time.time_ns() // 1000
+        call = Call(
+            id=f"described-{at_us}",
+            tool=NAME,
+            arguments=msgspec.json.encode(args),
+            space=args.space,
+            received_at_us=at_us,
+            actor="benchmark",
+        )
+        given = {one.text: next(vectors).tobytes() for one in made}
+        data, offset = encode_call(call), state.next_offset
+        decider.begin()
+        decision, encoded = decider.decide(
+            data, Inputs(Model(model.name, model.dedup_cosine), given)
+        )
+        if decision.refused or not decision.facts:
+            raise BenchmarkError(f"Prepared descriptions were not taken: {decision.reply!r}")
+        log.append(0, [(args.space, data)], [(decision.space, encoded)])
+        decider.commit()
+        projections.show(0, Counted(offset, decision))
+        progress(len(made))
+    projections.commit()
+    projections.close()
+    log.shut()
+
+
+def _vectors() -> Iterator[NDArray[np.float16]]:
+    texts = (
+        f"{one.name} ({one.kind}): {' | '.join(one.observations)}"
+        for one in graph_corpus.entities(PREPARED_SEED)
+    )
+    return mixed_vectors(texts, REAL_VECTORS)
