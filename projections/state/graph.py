@@ -32,6 +32,13 @@ ENTITIES = "entity"
 RELATIONS = "relation"
 _DAY_US = 86_400_000_000
 _TRIGRAM = 3
+_FEW, _MORE = 2, 5
+"""So many trigrams are looked up together: two if one is rare, as more of them narrow little and
+cost more; else five."""
+_COMMON = 500
+"""A trigram is counted up to here; so many texts have the common ones that more makes no odds."""
+_COUNTS_KEPT = 20_000
+_LOOKED_AT = 100
 
 
 class Entity(msgspec.Struct, frozen=True):
@@ -232,22 +239,21 @@ def page(view: View, space: int, after: int, limit: int) -> list[int]:
 def containing(view: View, space: int, text: str, after: int, limit: int) -> list[int]:
     """Ids past `after` of entities whose name, type or an observation contains `text`.
 
-    An index of trigrams finds it; what is shorter than three characters is looked for one by one.
+    An index of trigrams tells which texts may contain it: those that have its rarest trigrams. What
+    is shorter than three characters is looked for one by one.
     """
     wanted = folded(text)
     if not wanted:  # Nothing but what cannot be seen: it is in every text, and says nothing.
         return []
     if len(wanted) >= _TRIGRAM:
-        quoted = wanted.replace('"', '""')
-        hits = "SELECT rowid FROM node_text WHERE node_text MATCH ?"
-        given: tuple[Any, ...] = (f'"{quoted}"',)
+        maybe = "node.id IN (SELECT rowid FROM node_text WHERE node_text MATCH ?) AND "
+        given: tuple[Any, ...] = (" AND ".join(map(_quoted, _rarest(view, wanted))), wanted)
     else:
-        hits = "SELECT id FROM node WHERE instr(content, ?)"
-        given = (wanted,)
+        maybe, given = "", (wanted,)
     # CROSS: the hits come first. Left to choose, SQLite goes through every entity for a rare text.
     rows = view.all(
         f"SELECT DISTINCT entity.id FROM node CROSS JOIN entity ON entity.id = node.entity"
-        f" WHERE node.id IN ({hits}) AND entity.space = ? AND entity.id > ?"
+        f" WHERE {maybe}instr(node.content, ?) AND entity.space = ? AND entity.id > ?"
         " ORDER BY entity.id LIMIT ?",
         *given,
         space,
@@ -255,6 +261,25 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
         limit,
     )
     return [row[0] for row in rows]
+
+
+def _rarest(view: View, wanted: str) -> list[str]:
+    """The trigrams of a text that the fewest others have, as far as it was counted lately."""
+    places = range(min(len(wanted) - _TRIGRAM + 1, _LOOKED_AT))
+    grams = dict.fromkeys(wanted[i : i + _TRIGRAM] for i in places)
+    counted = view.counted
+    if len(counted) > _COUNTS_KEPT:
+        counted.clear()
+    for gram in grams:
+        if gram not in counted:
+            sql = "SELECT count(*) FROM (SELECT 1 FROM node_text WHERE node_text MATCH ? LIMIT ?)"
+            counted[gram] = view.one(sql, _quoted(gram), _COMMON)[0]
+    ranked = sorted(grams, key=lambda gram: counted[gram])
+    return ranked[: _FEW if counted[ranked[0]] < _COMMON else _MORE]
+
+
+def _quoted(gram: str) -> str:
+    return '"' + gram.replace('"', '""') + '"'
 
 
 # --- facts -------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ CREATE TABLE imported (
 ) WITHOUT ROWID;
 CREATE TABLE node (id INTEGER PRIMARY KEY, entity INTEGER NOT NULL, content TEXT NOT NULL);
 CREATE INDEX node_entity ON node (entity, content);
-CREATE VIRTUAL TABLE node_text USING fts5 (content, tokenize = 'trigram');
+CREATE VIRTUAL TABLE node_text USING fts5 (content, tokenize = 'trigram', detail = none);
 CREATE TABLE reflection (
   id INTEGER PRIMARY KEY, space INTEGER NOT NULL, target_type TEXT NOT NULL, target INTEGER,
   author TEXT NOT NULL, mood TEXT, content TEXT NOT NULL, created_at_us INTEGER NOT NULL
