@@ -37,6 +37,8 @@ _FEW, _MORE = 2, 5
 cost more; else five."""
 _COMMON = 500
 """A trigram is counted up to here; so many texts have the common ones that more makes no odds."""
+_COUNTED = 4
+"""So many trigrams are counted for one search at most: what is counted serves the next ones."""
 _COUNTS_KEPT = 20_000
 _LOOKED_AT = 100
 
@@ -264,18 +266,18 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
 
 
 def _rarest(view: View, wanted: str) -> list[str]:
-    """The trigrams of a text that the fewest others have, as far as it was counted lately."""
+    """The trigrams of a text that the fewest others have, as far as that was counted."""
     places = range(min(len(wanted) - _TRIGRAM + 1, _LOOKED_AT))
     grams = dict.fromkeys(wanted[i : i + _TRIGRAM] for i in places)
     counted = view.counted
     if len(counted) > _COUNTS_KEPT:
         counted.clear()
-    for gram in grams:
-        if gram not in counted:
-            sql = "SELECT count(*) FROM (SELECT 1 FROM node_text WHERE node_text MATCH ? LIMIT ?)"
-            counted[gram] = view.one(sql, _quoted(gram), _COMMON)[0]
-    ranked = sorted(grams, key=lambda gram: counted[gram])
-    return ranked[: _FEW if counted[ranked[0]] < _COMMON else _MORE]
+    unknown = [gram for gram in grams if gram not in counted]
+    for gram in unknown[:: len(unknown) // _COUNTED + 1]:
+        sql = "SELECT count(*) FROM (SELECT 1 FROM node_text WHERE node_text MATCH ? LIMIT ?)"
+        counted[gram] = view.one(sql, _quoted(gram), _COMMON)[0]
+    ranked = sorted(grams, key=lambda gram: counted.get(gram, _COMMON))
+    return ranked[: _FEW if counted.get(ranked[0], _COMMON) < _COMMON else _MORE]
 
 
 def _quoted(gram: str) -> str:
