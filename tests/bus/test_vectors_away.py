@@ -68,20 +68,18 @@ class Store:
 
     def holds(self) -> dict[str, str]:
         """Its contents, as hashes by space."""
-        return _digest(self.local)
+        (alias,) = self.local.get_aliases().aliases
+        prefix = alias.alias_name.removesuffix(f"_{MODEL.name}")
+        index = ServerVectors(self.local.server(), MODEL.dims, MODEL.name, prefix=prefix)
+        try:
+            return index.digest()
+        finally:
+            index.close()
 
     @property
     def live(self) -> str:
         (alias,) = self.local.get_aliases().aliases
         return str(alias.collection_name)
-
-
-def _digest(local: LocalServer) -> dict[str, str]:
-    index = ServerVectors(local.server(), MODEL.dims, MODEL.name)
-    try:
-        return index.digest()
-    finally:
-        index.close()
 
 
 def by_the_log(data: Path) -> dict[str, str]:
