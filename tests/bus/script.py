@@ -88,6 +88,9 @@ class Script:
             (3, self._wrong),
         ]
         weights = [weight for weight, _ in makers]
+        for _, maker in makers:  # Every one of them comes, however short the script is.
+            yield maker()
+        yield from self._upkeeps(self._name())
         while self._left > 0:
             self._left -= 1
             (maker,) = self._chance.choices([maker for _, maker in makers], weights)
@@ -217,17 +220,17 @@ class Script:
         return "search_reflections", {"query": self._text(), "limit": 3}
 
     def _upkeep(self) -> tuple[str, Reply]:
-        name = self._name()
-        return self._chance.choice(
-            [
-                ("analyze_entity_split", {"entity_name": name}),
-                ("propose_entity_split", {"entity_name": name}),
-                ("execute_entity_split", self._split(name)),
-                ("find_split_candidates", {}),
-                ("find_duplicate_observations", {"entity_name": name}),
-                ("consolidation_report", {"stale_days": 0}),
-            ]
-        )
+        return self._chance.choice(self._upkeeps(self._name()))
+
+    def _upkeeps(self, name: str) -> list[tuple[str, Reply]]:
+        return [
+            ("analyze_entity_split", {"entity_name": name}),
+            ("propose_entity_split", {"entity_name": name}),
+            ("execute_entity_split", self._split(name)),
+            ("find_split_candidates", {}),
+            ("find_duplicate_observations", {"entity_name": name}),
+            ("consolidation_report", {"stale_days": 0}),
+        ]
 
     def _split(self, name: str) -> Reply:
         part = {"name": f"{name} - Part", "entity_type": "Robot", "observations": [self._text()]}

@@ -204,7 +204,7 @@ def same_on_all(broker: Broker, tmp_path: Path, calls: int) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_same_calls_have_the_same_outcome_everywhere(broker: Broker, tmp_path: Path) -> None:
-    same_on_all(broker, tmp_path, 1_000)
+    same_on_all(broker, tmp_path, 400)
 
 
 @pytest.mark.faults
