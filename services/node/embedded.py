@@ -83,8 +83,6 @@ class EmbeddedNode(Node):
         self._stop_background()
         for worker in self.workers:
             worker.stop()
-        if self._feeder is not None:
-            self._feeder.stop()
         self._end()
         self.log.shut()
 
@@ -138,10 +136,7 @@ class EmbeddedNode(Node):
         return self.log.end(partition).decisions
 
     def _reasons(self) -> list[str]:
-        reasons = [worker.failed for worker in self.workers if worker.failed]
-        if self._feeder is not None and self._feeder.failed:
-            reasons.append(self._feeder.failed)
-        return reasons
+        return self._stopped(self.workers)
 
     async def _positions(self) -> list[dict[str, Any]]:
         return [

@@ -321,17 +321,11 @@ class KafkaNode(Node):
             now_s = time.monotonic()
             for i, partition in enumerate(self.partitions):
                 stands = (partition.state.next_offset, partition.state.head.next_call)
-                if stands != self._moved[i] or not self._is_late(partition):
+                if stands != self._moved[i] or not partition.late:
                     self._moved[i], self._moved_s[i] = stands, now_s
 
-    def _is_late(self, partition: Partition) -> bool:
-        waits = partition.calls.end > partition.state.head.next_call
-        return waits or partition.decisions.end > partition.state.next_offset
-
     def _reasons(self) -> list[str]:
-        reasons = [one.failed for one in self.partitions if one.failed]
-        if self._feeder is not None and self._feeder.failed:
-            reasons.append(self._feeder.failed)
+        reasons = self._stopped(self.partitions)
         if self._away is not None:
             reasons.append(f"Kafka is away: {self._away}")
         reasons += [
@@ -344,7 +338,7 @@ class KafkaNode(Node):
             f"Partition {i} stands still: calls up to {one.calls.end} wait, and decisions up to "
             f"{one.decisions.end}; this node is at {one.state.next_offset}"
             for i, one in enumerate(self.partitions)
-            if self._is_late(one) and now_s - self._moved_s[i] > STALLED_S and one.failed is None
+            if one.late and now_s - self._moved_s[i] > STALLED_S and one.failed is None
         ]
         return reasons
 
@@ -406,8 +400,6 @@ class KafkaNode(Node):
         for task in list(self._flushing.values()):
             task.cancel()
         self._work.shutdown()
-        if self._feeder is not None:
-            await asyncio.to_thread(self._feeder.stop)
         await asyncio.to_thread(self._end)
         await self._kafka.close()
 

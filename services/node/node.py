@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import structlog
@@ -65,6 +65,10 @@ def now_us() -> int:
 
 
 _log = structlog.get_logger("mnemolog.node")
+
+
+class _Part(Protocol):
+    failed: str | None
 
 
 class Node(ABC):
@@ -365,6 +369,11 @@ class Node(ABC):
             "partitions": await self._positions(),
         }
 
+    def _stopped(self, parts: Sequence[_Part]) -> list[str]:
+        """Why those of the node's parts that have stopped did, the projector among them."""
+        every = [*parts, *([] if self._feeder is None else [self._feeder])]
+        return [one.failed for one in every if one.failed]
+
     def _vectors_health(self) -> dict[str, Any]:
         """A vector store that is away costs hits, not calls: the node is not worse for it."""
         if self.shared is None:
@@ -416,6 +425,8 @@ class Node(ABC):
         self._reading.shutdown()
         self._passages.close()
         self._examining.shutdown(cancel_futures=True)
+        if self._feeder is not None:
+            self._feeder.stop()
         self._embedding.shutdown()
         self.projections.close()
         if self.shared is not None:

@@ -122,8 +122,20 @@ class Partition:
     @property
     def behind(self) -> bool:
         """Whether there is something on the log that this node has yet to do here."""
-        undecided = self.ours and self.calls.end > self.state.head.next_call
-        return undecided or self.decisions.end > self.state.next_offset
+        return self._unfollowed or (self.ours and self._undecided)
+
+    @property
+    def late(self) -> bool:
+        """As `behind`, with what another node has yet to decide."""
+        return self._unfollowed or self._undecided
+
+    @property
+    def _undecided(self) -> bool:
+        return self.calls.end > self.state.head.next_call
+
+    @property
+    def _unfollowed(self) -> bool:
+        return self.decisions.end > self.state.next_offset
 
     async def _run(self) -> None:
         wait_s = RETRY_S
@@ -150,7 +162,7 @@ class Partition:
 
     async def _go_on(self) -> None:
         await self._follow()
-        while self.ours and not self._stopping and self.calls.end > self.state.head.next_call:
+        while self.ours and not self._stopping and self._undecided:
             await self._decide()
             await self._follow()
 

@@ -11,11 +11,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import mcp
 import pytest
 from mcp import StdioServerParameters
 
@@ -285,6 +286,20 @@ def reached(
         yield f"{server.url}/mcp"
     finally:
         server.stop()
+
+
+def checked(client: mcp.Client) -> Callable[..., Awaitable[Message]]:
+    """Calls a tool through the official client: refused or not as expected, and the same reply as
+    text and as structured content."""
+
+    async def call(tool: str, *, refused: bool = False, **arguments: Any) -> Message:
+        result = await client.call_tool(tool, arguments)
+        assert bool(result.is_error) is refused, result
+        reply: Message = result.structured_content
+        assert json.loads(result.content[0].text) == reply  # type: ignore[union-attr]
+        return reply
+
+    return call
 
 
 @pytest.fixture(scope="session")

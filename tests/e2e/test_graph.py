@@ -4,7 +4,6 @@ and many writers at once."""
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.e2e.conftest import (
     Client,
     Message,
     Server,
+    checked,
     reached,
     run,
 )
@@ -49,15 +49,7 @@ def test_the_documented_examples(
         async with mcp.Client(where, mode=mode, read_timeout_seconds=120) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
             assert names >= PUBLIC | {"end_relation"}
-
-            async def call(tool: str, *, refused: bool = False, **arguments: Any) -> Message:
-                result = await client.call_tool(tool, arguments)
-                assert bool(result.is_error) is refused, result
-                reply: Message = result.structured_content
-                assert json.loads(result.content[0].text) == reply  # type: ignore[union-attr]
-                return reply
-
-            await example(call)
+            await example(checked(client))
 
     with reached(
         transport, tmp_path / "data", lambda: request.getfixturevalue("broker"), *WORDS_ONLY

@@ -24,6 +24,7 @@ from tests.e2e.conftest import (
     Client,
     Message,
     Server,
+    checked,
     reached,
     run,
 )
@@ -80,15 +81,7 @@ def test_the_documented_examples(
 ) -> None:
     async def test(where: str | StdioServerParameters) -> None:
         async with mcp.Client(where, read_timeout_seconds=120) as client:
-
-            async def call(tool: str, *, refused: bool = False, **arguments: Any) -> Message:
-                result = await client.call_tool(tool, arguments)
-                assert bool(result.is_error) is refused, result
-                reply: Message = result.structured_content
-                assert json.loads(result.content[0].text) == reply  # type: ignore[union-attr]
-                return reply
-
-            await example(call)
+            await example(checked(client))
 
     with reached(transport, tmp_path / "data", lambda: request.getfixturevalue("broker")) as where:
         asyncio.run(test(where))
