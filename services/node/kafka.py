@@ -86,6 +86,7 @@ class KafkaNode(Node):
         if self.shared is not None and self.model is not None and "projector" in roles:
             self._feeder = Feeder(settings, self.model, self.log)
             self._members.append(projectors(settings, log, self._feeder))
+        self._takes_calls = "gateway" in roles
         self._whole: set[int] = set()
         """Partitions that no store is being moved to."""
         self._taking: asyncio.Task[None] | None = None
@@ -146,7 +147,7 @@ class KafkaNode(Node):
     # --- calls -----------------------------------------------------------------------------------
 
     async def call(self, request: Request, progress: Tell | None = None) -> Answer:
-        if "gateway" not in self.settings.roles:
+        if not self._takes_calls:
             raise Unavailable(
                 f"This process is a {self.settings.role} and takes no calls; ask a gateway"
             )

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from events.codec import NewerVersion, Undecodable, decode_call, decode_decision
+from events.envelope import Call, Decision
 from events.log import LogError, Stored
 from infra.log.kafka import KafkaLog
 from services.node.follow import OnProgress, ReadableLog
@@ -118,7 +120,7 @@ async def _parts(source: ReadableLog, target: KafkaLog, partition: int) -> list[
             source.decisions,
             target.read_decisions,
             target.append_decisions,
-            _space_of_decision,
+            partial(_space_of, decode_decision),
         ),
         _Part(
             "calls",
@@ -127,7 +129,7 @@ async def _parts(source: ReadableLog, target: KafkaLog, partition: int) -> list[
             source.calls,
             target.read_calls,
             target.append_calls,
-            _space_of_call,
+            partial(_space_of, decode_call),
         ),
     ]
 
@@ -156,15 +158,8 @@ def _another(partition: int, part: _Part) -> LogError:
     )
 
 
-def _space_of_call(data: bytes) -> str:
+def _space_of(decode: Callable[[bytes], Call | Decision], data: bytes) -> str:
     try:
-        return decode_call(data).space
-    except (Undecodable, NewerVersion):
-        return ""
-
-
-def _space_of_decision(data: bytes) -> str:
-    try:
-        return decode_decision(data).space
+        return decode(data).space
     except (Undecodable, NewerVersion):
         return ""
