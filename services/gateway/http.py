@@ -26,7 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from infra.memory import limit_arenas
 from services.api import Service, Unavailable, own_files
-from services.gateway import logs, malformed
+from services.gateway import direct, logs, malformed
 from services.gateway.calls import KEPT_BYTES, Calls, Raw
 from services.gateway.malformed import MAX_MESSAGE_BYTES
 from services.gateway.mcp_server import build
@@ -44,8 +44,8 @@ GRACE_S = 10
 
 
 class Mcp:
-    """The endpoint: completes what plain clients leave out, answers what cannot be read, and hands
-    the rest to the SDK."""
+    """The endpoint: answers plain calls and what cannot be read, completes what plain clients leave
+    out, and hands the rest to the SDK."""
 
     def __init__(
         self, calls: Calls, security: TransportSecuritySettings | None, ending: asyncio.Event
@@ -73,6 +73,11 @@ class Mcp:
             return
         if isinstance(body, Raw):
             await self._refuse(malformed.too_large(body), 413, request, send)
+            return
+        call = direct.read(body, request.headers.get("mcp-protocol-version"))
+        if call is not None:
+            reply = await direct.answer(self._calls, call, request.headers.get("user-agent", ""))
+            await Response(reply, media_type="application/json")(scope, receive, send)
             return
         problem = _unreadable(body)
         if problem is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
@@ -40,22 +41,9 @@ def build(
         return tools
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
-        try:
-            if params.name in switched_off:
-                reason = f"Unknown tool {params.name!r}"
-                given = raw(msgspec.json.encode(repr(params.arguments)))
-                await calls.refuse(reason, given, params.name, client_name(ctx))
-                raise MCPError(types.INVALID_PARAMS, reason)
-            answer = await calls.call(
-                params.name, params.arguments or {}, ctx.meta, client_name(ctx), _progress(ctx)
-            )
-        except MCPError:
-            raise
-        except Unavailable as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
-        except Exception:
-            _log.exception("a call failed", tool=params.name[:64])
-            raise MCPError(types.INTERNAL_ERROR, "The call failed inside the service") from None
+        answer = await carry_out(
+            calls, params.name, params.arguments, ctx.meta, client_name(ctx), _progress(ctx)
+        )
         return result(answer)
 
     async def record_misshapen(ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -81,7 +69,6 @@ def build(
     tools = types.ListToolsResult(
         tools=[types.Tool.model_validate(one) for one in definitions(families)]
     )
-    switched_off = names() - names(families)
     server: Server[Any] = Server(
         identity.NAME,
         version=identity.VERSION,
@@ -102,18 +89,50 @@ def build(
     return server
 
 
-def result(answer: Answer) -> dict[str, Any]:
-    """The `tools/call` result; raises `MCPError` where the refusal has to be a JSON-RPC error."""
-    reply = msgspec.json.decode(answer.reply)
+async def carry_out(
+    calls: Calls,
+    name: str,
+    arguments: dict[str, Any] | None,
+    meta: Mapping[str, Any] | None,
+    client: str,
+    progress: Progress | None = None,
+) -> Answer:
+    """One call, however it came; raises `MCPError` where the answer is a JSON-RPC error."""
+    try:
+        if name in names() - names(calls.families or ALL):
+            reason = f"Unknown tool {name!r}"
+            await calls.refuse(reason, raw(msgspec.json.encode(repr(arguments))), name, client)
+            raise MCPError(types.INVALID_PARAMS, reason)
+        answer = await calls.call(name, arguments or {}, meta, client, progress)
+    except MCPError:
+        raise
+    except Unavailable as error:
+        raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+    except Exception:
+        _log.exception("a call failed", tool=name[:64])
+        raise MCPError(types.INTERNAL_ERROR, "The call failed inside the service") from None
     if answer.code is not None:
-        details = {name: value for name, value in reply.items() if name != "error"}
+        reply = msgspec.json.decode(answer.reply)
+        details = {key: value for key, value in reply.items() if key != "error"}
         raise MCPError(answer.code, str(reply.get("error", "Refused")), details or None)
+    return answer
+
+
+def result(answer: Answer) -> dict[str, Any]:
+    """The `tools/call` result, as the SDK takes it."""
+    found = plain_result(answer)
+    found["structuredContent"] = msgspec.json.decode(answer.reply)
+    # Of the newest protocol version; the SDK leaves it out for the others.
+    found["resultType"] = "complete"
+    return found
+
+
+def plain_result(answer: Answer) -> dict[str, Any]:
+    """The `tools/call` result of the protocol versions with a handshake, for msgspec to encode."""
     found: dict[str, Any] = {
         "content": [{"type": "text", "text": answer.reply.decode()}],
-        "structuredContent": reply,
+        "structuredContent": msgspec.Raw(answer.reply),
         "isError": answer.refused,
-        # Of the newest protocol version; the SDK leaves it out for the others.
-        "resultType": "complete",
     }
     if answer.position is not None:
         found["_meta"] = {"position": answer.position}

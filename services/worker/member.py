@@ -133,6 +133,8 @@ class Member:
             broker_commit_interval=_COMMIT_EVERY_S,
             stream_wait_empty=False,
         )
+        # Nothing is kept in files; by itself Faust makes directories where the process was started.
+        app._create_directories = lambda: None
         topic = app.topic(self._topic, key_type=bytes, value_type=bytes, value_serializer="raw")
 
         async def take(stream: Any) -> None:

@@ -74,8 +74,12 @@ async def same(*nodes: KafkaNode) -> None:
 
 
 def test_two_nodes_share_the_partitions_and_see_each_other(
-    broker: Broker, topics: str, tmp_path: Path
+    broker: Broker, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    started_in = tmp_path / "started-in"
+    started_in.mkdir()
+    monkeypatch.chdir(started_in)
+
     async def check() -> None:
         async with AsyncExitStack() as stack:
             one = await stack.enter_async_context(opened(broker, topics, tmp_path / "1"))
@@ -110,6 +114,7 @@ def test_two_nodes_share_the_partitions_and_see_each_other(
             await same(one, two)
 
     asyncio.run(check())
+    assert not list(started_in.iterdir()), "a node leaves something where it was started"
 
 
 def test_two_deciders_that_both_believe_to_own_everything(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PATIENCE_S, Server, StdioClient, run, start
+from tests.e2e.conftest import PATIENCE_S, Message, Server, StdioClient, run, start
 
 WORDS_ONLY = ("--model", "none")
 
@@ -121,6 +121,34 @@ def test_a_plain_post_needs_no_special_headers(own_server: Server) -> None:
         assert message["id"] == 7
         assert json.loads(message["result"]["content"][0]["text"])["status"]
     assert client.get("/mcp")[0] == 405
+
+
+def test_a_plain_call_is_answered_as_the_sdk_answers(own_server: Server) -> None:
+    """A plain call does not go through the SDK; one with something more in it does."""
+    client = own_server.client()
+    calls: list[Message] = [
+        {"name": "recall", "arguments": {"query": "cups"}},
+        {"name": "list_sessions", "arguments": None},
+        {"name": "recall", "arguments": {"query": "cups"}, "_meta": {"progressToken": 1}},
+        {"name": "learn", "arguments": {"insight": " "}},
+        {"name": "learn", "arguments": {"insight": "cups"}, "_meta": {"after": "somewhere"}},
+        {"name": "remember", "arguments": {}},
+        {"name": "recall"},
+    ]
+    assert not client.ask("tools/call", {"name": "learn", "arguments": {"insight": "wet cups"}})[
+        "result"
+    ]["isError"]
+    for id_, call in enumerate(calls):
+        message = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": call}
+        plain = client.send_raw(json.dumps(message).encode())
+        more = {**call, "more": True}
+        by_sdk = client.send_raw(json.dumps({**message, "params": more}).encode())
+        for one in (plain, by_sdk):
+            one.get("result", {}).pop("_meta", None)
+        if "memories" in plain.get("result", {}).get("structuredContent", {}):
+            for one in (plain, by_sdk):  # A recall is remembered, so the next one tells of it.
+                one["result"] = one["result"]["structuredContent"]["memories"][0]["id"]
+        assert plain == by_sdk
 
 
 def test_web_pages_cannot_reach_a_local_server(own_server: Server) -> None:
