@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from itertools import combinations
-from typing import Any
 
 import msgspec
 
@@ -32,14 +31,11 @@ ENTITIES = "entity"
 RELATIONS = "relation"
 _DAY_US = 86_400_000_000
 _TRIGRAM = 3
-_FEW, _MORE = 2, 5
-"""So many trigrams are looked up together: two if one is rare, as more of them narrow little and
-cost more; else five."""
-_COMMON = 500
-"""A trigram is counted up to here; so many texts have the common ones that more makes no odds."""
-_COUNTED = 4
-"""So many trigrams are counted for one search at most: what is counted serves the next ones."""
-_COUNTS_KEPT = 20_000
+_LOOKED_UP = 2
+"""So many trigrams are looked up together: more of them narrow little and cost more."""
+_COMMON_FIRST = " eaionstrlhdcumpgfbvyw0123456789k"
+"""The characters that most texts in Latin letters have, the most common first. Others are rare, as
+far as anybody can tell without counting."""
 _LOOKED_AT = 100
 
 
@@ -241,23 +237,24 @@ def page(view: View, space: int, after: int, limit: int) -> list[int]:
 def containing(view: View, space: int, text: str, after: int, limit: int) -> list[int]:
     """Ids past `after` of entities whose name, type or an observation contains `text`.
 
-    An index of trigrams tells which texts may contain it: those that have its rarest trigrams. What
-    is shorter than three characters is looked for one by one.
+    An index of trigrams tells which texts may contain it: those that have its most telling ones.
+    What is shorter than three characters is looked for one by one.
     """
     wanted = folded(text)
     if not wanted:  # Nothing but what cannot be seen: it is in every text, and says nothing.
         return []
+    texts, match, asked = "node", "", list[str]()
     if len(wanted) >= _TRIGRAM:
-        maybe = "node.id IN (SELECT rowid FROM node_text WHERE node_text MATCH ?) AND "
-        given: tuple[Any, ...] = (" AND ".join(map(_quoted, _rarest(view, wanted))), wanted)
-    else:
-        maybe, given = "", (wanted,)
+        texts = "node_text CROSS JOIN node ON node.id = node_text.rowid"
+        match = "node_text MATCH ? AND "
+        asked = [" AND ".join(map(_quoted, _telling(wanted)))]
     # CROSS: the hits come first. Left to choose, SQLite goes through every entity for a rare text.
     rows = view.all(
-        f"SELECT DISTINCT entity.id FROM node CROSS JOIN entity ON entity.id = node.entity"
-        f" WHERE {maybe}instr(node.content, ?) AND entity.space = ? AND entity.id > ?"
+        f"SELECT DISTINCT entity.id FROM {texts} CROSS JOIN entity ON entity.id = node.entity"
+        f" WHERE {match}instr(node.content, ?) AND entity.space = ? AND entity.id > ?"
         " ORDER BY entity.id LIMIT ?",
-        *given,
+        *asked,
+        wanted,
         space,
         after,
         limit,
@@ -265,19 +262,24 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     return [row[0] for row in rows]
 
 
-def _rarest(view: View, wanted: str) -> list[str]:
-    """The trigrams of a text that the fewest others have, as far as that was counted."""
+def _telling(wanted: str) -> list[str]:
+    """The trigrams of a text that few others should have, by their letters; none overlaps another.
+
+    Counting them in the index would tell better, and takes longer than it saves.
+    """
     places = range(min(len(wanted) - _TRIGRAM + 1, _LOOKED_AT))
-    grams = dict.fromkeys(wanted[i : i + _TRIGRAM] for i in places)
-    counted = view.counted
-    if len(counted) > _COUNTS_KEPT:
-        counted.clear()
-    unknown = [gram for gram in grams if gram not in counted]
-    for gram in unknown[:: len(unknown) // _COUNTED + 1]:
-        sql = "SELECT count(*) FROM (SELECT 1 FROM node_text WHERE node_text MATCH ? LIMIT ?)"
-        counted[gram] = view.one(sql, _quoted(gram), _COMMON)[0]
-    ranked = sorted(grams, key=lambda gram: counted.get(gram, _COMMON))
-    return ranked[: _FEW if counted.get(ranked[0], _COMMON) < _COMMON else _MORE]
+    chosen: list[int] = []
+    for place in sorted(places, key=lambda i: -sum(map(_rarity, wanted[i : i + _TRIGRAM]))):
+        if all(abs(place - other) >= _TRIGRAM for other in chosen):
+            chosen.append(place)
+            if len(chosen) == _LOOKED_UP:
+                break
+    return [wanted[i : i + _TRIGRAM] for i in chosen]
+
+
+def _rarity(letter: str) -> int:
+    rank = _COMMON_FIRST.find(letter)
+    return len(_COMMON_FIRST) if rank < 0 else rank
 
 
 def _quoted(gram: str) -> str:

@@ -51,18 +51,10 @@ class Moment(msgspec.Struct, frozen=True):
 class View:
     """A connection to read the state with, and what goes with it."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        partition: int,
-        partitions: int,
-        counted: dict[str, int] | None = None,
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, partition: int, partitions: int) -> None:
         self.connection = connection
         self.partition = partition
         self.partitions = partitions
-        self.counted = {} if counted is None else counted
-        """How common some search terms were when they were last counted; a hint, no more."""
 
     def one(self, sql: str, *parameters: Any) -> Any:
         return self.connection.execute(sql, parameters).fetchone()
@@ -143,7 +135,6 @@ class PartitionState:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._local = threading.local()
-        self._counted: dict[str, int] = {}
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
         self.view = Writable(self._connect(), partition, partitions)
@@ -248,7 +239,7 @@ class PartitionState:
             connection = self._connect()
             with self._lock:
                 self._readers.append(connection)
-            view = View(connection, self.partition, self.partitions, self._counted)
+            view = View(connection, self.partition, self.partitions)
             self._local.view = view
         return view
 
