@@ -35,7 +35,7 @@ check: $(STAMP) ## lint, format and types
 	$(BIN)/mypy
 
 test: setup check ## everything that has to hold before a change lands
-	$(BIN)/python -m pytest -m "not faults"
+	$(BIN)/python -m pytest -m "not faults" -n auto --maxprocesses=4 --dist=loadfile
 
 test-faults: setup ## the long fault tests
 	$(BIN)/python -m pytest -m faults

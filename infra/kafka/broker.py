@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import fcntl
 import os
 import shutil
 import signal
@@ -41,22 +42,19 @@ class BrokerError(Exception):
 
 
 def jars() -> Path:
-    """The folder with Kafka's jars; fetched when it is not there yet. Two at once are safe."""
+    """The folder with Kafka's jars; fetched when it is not there yet, by one process at a time."""
     place = platformdirs.user_cache_path("mnemolog", appauthor=False) / "kafka" / VERSION
-    if place.is_dir():
-        return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    fetched = Path(tempfile.mkdtemp(prefix=f"{VERSION}-", dir=place.parent))
-    try:
-        _maven(fetched)
+    with (place.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if place.is_dir():
+            return place
+        fetched = Path(tempfile.mkdtemp(prefix=f"{VERSION}-", dir=place.parent))
         try:
+            _maven(fetched)
             fetched.rename(place)
-        except OSError:
-            # Somebody else was first: a folder that is there is whole.
-            if not place.is_dir():
-                raise
-    finally:
-        shutil.rmtree(fetched, ignore_errors=True)
+        finally:
+            shutil.rmtree(fetched, ignore_errors=True)
     return place
 
 
