@@ -281,15 +281,15 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
 
 async def _announce(service: Any, settings: Settings, listening: socket.socket) -> None:
     await service.ready()
-    model = (await service.health()).get("model", {})
+    model = (await service.health()).get("model")
     host, port = listening.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    words = f"model {model.get('name')} {model.get('status')}"
-    if model.get("reason"):
-        words += f": searching by words alone, bm25_only ({model['reason']})"
-    sys.stderr.write(
-        f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}, {words}\n"
-    )
+    words = f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}"
+    if model:  # A projector has none: what it stores is embedded.
+        words += f", model {model['name']} {model['status']}"
+        if model.get("reason"):
+            words += f": searching by words alone, bm25_only ({model['reason']})"
+    sys.stderr.write(f"{words}\n")
     sys.stderr.flush()
 
 
