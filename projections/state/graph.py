@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import combinations
+from random import Random
 
 import msgspec
 
@@ -33,9 +35,8 @@ _DAY_US = 86_400_000_000
 _TRIGRAM = 3
 _LOOKED_UP = 2
 """So many trigrams are looked up together: more of them narrow little and cost more."""
-_COMMON_FIRST = " eaionstrlhdcumpgfbvyw0123456789k"
-"""The characters that most texts in Latin letters have, the most common first. Others are rare, as
-far as anybody can tell without counting."""
+_SAMPLE = 500
+"""So many texts, drawn at random, tell how common a trigram is."""
 _LOOKED_AT = 100
 
 
@@ -247,7 +248,7 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     if len(wanted) >= _TRIGRAM:
         texts = "node_text CROSS JOIN node ON node.id = node_text.rowid"
         match = "node_text MATCH ? AND "
-        asked = [" AND ".join(map(_quoted, _telling(wanted)))]
+        asked = [" AND ".join(map(_quoted, _telling(view, wanted)))]
     # CROSS: the hits come first. Left to choose, SQLite goes through every entity for a rare text.
     rows = view.all(
         f"SELECT DISTINCT entity.id FROM {texts} CROSS JOIN entity ON entity.id = node.entity"
@@ -262,14 +263,12 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     return [row[0] for row in rows]
 
 
-def _telling(wanted: str) -> list[str]:
-    """The trigrams of a text that few others should have, by their letters; none overlaps another.
-
-    Counting them in the index would tell better, and takes longer than it saves.
-    """
+def _telling(view: View, wanted: str) -> list[str]:
+    """The trigrams of a text that the fewest others should have; none overlaps another."""
+    seen = _sampled(view)
     places = range(min(len(wanted) - _TRIGRAM + 1, _LOOKED_AT))
     chosen: list[int] = []
-    for place in sorted(places, key=lambda i: -sum(map(_rarity, wanted[i : i + _TRIGRAM]))):
+    for place in sorted(places, key=lambda i: seen[wanted[i : i + _TRIGRAM]]):
         if all(abs(place - other) >= _TRIGRAM for other in chosen):
             chosen.append(place)
             if len(chosen) == _LOOKED_UP:
@@ -277,9 +276,21 @@ def _telling(wanted: str) -> list[str]:
     return [wanted[i : i + _TRIGRAM] for i in chosen]
 
 
-def _rarity(letter: str) -> int:
-    rank = _COMMON_FIRST.find(letter)
-    return len(_COMMON_FIRST) if rank < 0 else rank
+def _sampled(view: View) -> Counter[str]:
+    """How many texts of a sample have a trigram; drawn anew when the graph has doubled.
+
+    Counting in the index would be exact, and takes longer than the search itself.
+    """
+    sample = view.sample
+    last = view.one("SELECT max(id) FROM node")[0] or 0
+    if last > 2 * sample.drawn_from:
+        drawn = Random(last).sample(range(1, last + 1), min(_SAMPLE, last))
+        texts = view.all(f"SELECT content FROM node WHERE id IN ({marks(drawn)})", *drawn)
+        seen: Counter[str] = Counter()
+        for (text,) in texts:
+            seen.update({text[i : i + _TRIGRAM] for i in range(len(text) - _TRIGRAM + 1)})
+        sample.drawn_from, sample.seen = last, seen
+    return sample.seen
 
 
 def _quoted(gram: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,13 +49,29 @@ class Moment(msgspec.Struct, frozen=True):
     call_offset: int
 
 
+class Sample:
+    """What some of the texts in a state have in them: a hint, the same for all who read it."""
+
+    def __init__(self) -> None:
+        self.drawn_from = 0
+        """How many texts there were."""
+        self.seen: Counter[str] = Counter()
+
+
 class View:
     """A connection to read the state with, and what goes with it."""
 
-    def __init__(self, connection: sqlite3.Connection, partition: int, partitions: int) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        partition: int,
+        partitions: int,
+        sample: Sample | None = None,
+    ) -> None:
         self.connection = connection
         self.partition = partition
         self.partitions = partitions
+        self.sample = sample or Sample()
 
     def one(self, sql: str, *parameters: Any) -> Any:
         return self.connection.execute(sql, parameters).fetchone()
@@ -137,6 +154,7 @@ class PartitionState:
         self._local = threading.local()
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
+        self._sample = Sample()
         self.view = Writable(self._connect(), partition, partitions)
         self._prepare()
         self._load_chain()
@@ -239,7 +257,7 @@ class PartitionState:
             connection = self._connect()
             with self._lock:
                 self._readers.append(connection)
-            view = View(connection, self.partition, self.partitions)
+            view = View(connection, self.partition, self.partitions, self._sample)
             self._local.view = view
         return view
 
