@@ -102,9 +102,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
     `Refused`. `texts` are what has to be embedded before deciding. A tool that only reads has
     `answer`, which refuses in the same words; its `decide` then notes what was returned. A `heavy`
-    read may take seconds, and waits for others like it. `awaits` names the kind of thing that must
-    have been described before it is answered, if any. A tool answers to its `aliases`, too; they
-    are not listed."""
+    one may take long, however small its arguments: a read waits for others like it. `awaits` names
+    the kind of thing that must have been described before it is answered, if any. A tool answers to
+    its `aliases`, too; they are not listed."""
 
     name: str
     arguments: type[Arguments]

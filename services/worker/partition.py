@@ -21,6 +21,7 @@ from events.envelope import Call, Decision
 from events.log import Log, LogError, Stored
 from projections.state.store import PartitionState
 from services.counted import Counted
+from services.decider.catalogue import TOOLS
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
 from services.decider.rules import Rules
@@ -28,6 +29,9 @@ from services.worker.arrivals import Arrivals
 
 FOLLOW_BATCH: Final = 500
 DECIDE_BATCH: Final = 64
+LIGHT_BYTES: Final = 64 * 1024
+"""Calls that are no larger together are decided at once, in the event loop, unless one is heavy. On
+a thread, every step waits for the interpreter's lock, which takes longer than deciding."""
 STOP_S: Final = 5.0
 """How long a batch under way may take to finish at the end."""
 RETRY_S: Final = 0.2
@@ -189,9 +193,11 @@ class Partition:
             batch = await self._log.read_calls(self.number, start, DECIDE_BATCH)
         if not batch:
             raise LogError(f"call {start} of partition {self.number} is not there yet")
-        inputs = await asyncio.gather(*(self._given(one.data) for one in batch))
+        calls = [_read(one.data) for one in batch]
+        inputs = await asyncio.gather(*map(self._given, calls))
         first = self.state.next_offset
-        decided = await self._on_thread(self._decide_batch, batch, inputs)
+        run = self._at_once if _light(batch, calls) else self._on_thread
+        decided = await run(self._decide_batch, batch, inputs)
         rows = [(decision.space, encoded) for decision, encoded in decided]
         try:
             offsets = await self._log.append_decisions(self.number, rows)
@@ -208,16 +214,12 @@ class Partition:
             Counted(offset, decision)
             for offset, (decision, _) in zip(offsets, decided, strict=True)
         ]
-        await self._on_thread(self._commit, counted)
+        await run(self._commit, counted)
         self.decisions.done(self.state.next_offset)
         self._tell(counted)
 
-    async def _given(self, data: bytes) -> Inputs:
-        try:
-            call = decode_call(data)
-        except (Undecodable, NewerVersion):
-            return Inputs()
-        return await self._inputs(call)
+    async def _given(self, call: Call | None) -> Inputs:
+        return Inputs() if call is None else await self._inputs(call)
 
     def _decide_batch(
         self, batch: list[Stored], inputs: list[Inputs]
@@ -265,6 +267,9 @@ class Partition:
         work = asyncio.get_running_loop().run_in_executor(self._work, function, *args)
         return await asyncio.shield(work)
 
+    async def _at_once(self, function: Callable[..., _T], *args: object) -> _T:
+        return function(*args)
+
     async def _pause(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
         self._wake.set()
@@ -275,3 +280,16 @@ class Partition:
             "mnemolog; `mnemolog rebuild` makes the node's projections anew"
         )
         _log.error("a partition has stopped", partition=self.number, reason=reason)
+
+
+def _read(data: bytes) -> Call | None:
+    try:
+        return decode_call(data)
+    except (Undecodable, NewerVersion):
+        return None
+
+
+def _light(batch: list[Stored], calls: list[Call | None]) -> bool:
+    tools = (TOOLS.get(call.tool) for call in calls if call is not None)
+    small = sum(len(one.data) for one in batch) <= LIGHT_BYTES
+    return small and not any(tool is not None and tool.heavy for tool in tools)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,12 +15,14 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from events.codec import decode_decision, encode_call
-from events.envelope import Call
+from events.codec import decode_call, decode_decision, encode_call
+from events.envelope import Call, Decision
 from infra.kafka.broker import Broker
 from infra.log.kafka import KafkaLog
 from projections.state.store import StateError
 from services.api import Unavailable
+from services.decider.decide import Inputs
+from services.decider.partition import PartitionDecider
 from services.node.kafka import KafkaNode
 from tests.bus.fleet import PARTITIONS, call, digest, settings_of, until
 from tests.spec.given import collection_in
@@ -152,6 +155,36 @@ def test_two_deciders_that_both_believe_to_own_everything(
                 assert (await node.health())["status"] == "ok"
 
     asyncio.run(check())
+
+
+def test_only_what_may_take_long_is_decided_beside_the_loop(
+    broker: Broker, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided: list[tuple[str, bool]] = []
+    decide = PartitionDecider.decide
+
+    def noted(self: PartitionDecider, data: bytes, inputs: Inputs) -> tuple[Decision, bytes]:
+        on_loop = threading.current_thread() is threading.main_thread()
+        decided.append((decode_call(data).tool, on_loop))
+        return decide(self, data, inputs)
+
+    monkeypatch.setattr(PartitionDecider, "decide", noted)
+
+    async def check() -> None:
+        async with opened(broker, topics, tmp_path) as node:
+            await decides(node)
+            started = await call(node, "start_session", collection="c")
+            await call(node, "learn", insight="wet cups slip", collection="c")
+            session = msgspec.json.decode(started.reply)["session_id"]
+            await call(node, "end_session", session_id=session)
+            observed = ["x" * 1999 + str(i) for i in range(40)]
+            large = {"name": "large", "entityType": "thing", "observations": observed}
+            await call(node, "create_entities", entities=[large])
+
+    asyncio.run(check())
+    by_tool = dict(decided)
+    assert by_tool["learn"] and by_tool["start_session"]
+    assert not by_tool["end_session"] and not by_tool["create_entities"]
 
 
 def test_an_undecodable_call_is_refused_and_the_next_one_decided(

@@ -54,6 +54,7 @@ TOOLS = (
         decide=entities.decide_delete_entities,
         destructive=True,
         idempotent=True,
+        heavy=True,
     ),
     Tool(
         name="delete_observations",
@@ -124,6 +125,7 @@ TOOLS = (
         decide=splits.decide_execute,
         destructive=True,
         aliases=("execute_entity_split_tool",),
+        heavy=True,
     ),
     Tool(
         name="find_split_candidates",
@@ -169,6 +171,7 @@ TOOLS = (
         place=_in_graph,
         decide=imports.decide_import,
         internal=True,
+        heavy=True,
     ),
     Tool(
         name=exports.NAME,
@@ -207,5 +210,6 @@ TOOLS = (
         decide=describe.decide_describe,
         texts=describe.texts,
         internal=True,
+        heavy=True,
     ),
 )

@@ -71,6 +71,7 @@ TOOLS = (
         arguments=robot.EndSession,
         place=_of_session,
         decide=sessions.decide_end_session,
+        heavy=True,
     ),
     Tool(
         name=embed.NAME,
@@ -79,5 +80,6 @@ TOOLS = (
         decide=embed.decide_embed,
         texts=embed.texts,
         internal=True,
+        heavy=True,
     ),
 )
