@@ -321,8 +321,11 @@ async def _runs_meanwhile(broker: Broker, tmp_path: Path) -> None:
             answer = await call(node, "learn", insight="in good time", collection=robot)
             number = msgspec.json.decode(answer.reply)["memory_id"]
             assert number == 250 * PARTITIONS + partition + 1
-            assert answer.position == f"{partition}:{source.end(partition).decisions}"
-        assert all(one.voids == 0 for one in node.partitions)
+            # A node that hears of copied calls before it hears of their decisions decides them
+            # again: that is void, and may lie between.
+            place, offset = map(int, (answer.position or "").split(":"))
+            assert place == partition
+            assert offset >= source.end(partition).decisions
         assert (await node.health())["status"] == "ok"
     finally:
         await node.aclose()
