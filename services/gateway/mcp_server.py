@@ -99,7 +99,7 @@ async def carry_out(
 ) -> Answer:
     """One call, however it came; raises `MCPError` where the answer is a JSON-RPC error."""
     try:
-        if name in names() - names(calls.families or ALL):
+        if name in names() and name not in names(calls.families or ALL):
             reason = f"Unknown tool {name!r}"
             await calls.refuse(reason, raw(msgspec.json.encode(repr(arguments))), name, client)
             raise MCPError(types.INVALID_PARAMS, reason)
