@@ -89,7 +89,6 @@ class KafkaNode(Node):
         self._takes_calls = "gateway" in roles
         self._whole: set[int] = set()
         """Partitions that no store is being moved to."""
-        self._taking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._away: str | None = None
         self._moved: list[tuple[int, int]] = [(0, 0)] * log.partitions
@@ -289,21 +288,10 @@ class KafkaNode(Node):
     # --- upkeep ----------------------------------------------------------------------------------
 
     def _own(self, owned: frozenset[int]) -> None:
-        """What is ours from now on is looked at first: others may have decided a good deal."""
         for partition in self.partitions:
-            if partition.number not in owned:
-                partition.own(False)
+            partition.own(partition.number in owned)
         if owned:
-            self._taking = self._loop.create_task(self._take(owned))
-
-    async def _take(self, owned: frozenset[int]) -> None:
-        try:
-            await self._look()
-        except LogError as error:
-            _log.warning("Kafka is away", reason=str(error))
-        for number in owned & self._decides.owns:
-            self.partitions[number].own(True)
-        self.missing.look()
+            self.missing.look()
 
     async def _look(self) -> None:
         for partition, ends in zip(self.partitions, await self._kafka.all_ends(), strict=True):

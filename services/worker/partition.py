@@ -88,6 +88,9 @@ class Partition:
         self._told = told
         self._wake = asyncio.Event()
         self._stopping = False
+        self._last_is_ours = False
+        """The last decision on the log is this node's, as far as anybody who may decide knows.
+        Otherwise the log is asked before deciding: calls can come round before their decisions."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -121,6 +124,7 @@ class Partition:
 
     def own(self, ours: bool) -> None:
         self.ours = ours
+        self._last_is_ours = False
         self._wake.set()
 
     @property
@@ -166,7 +170,13 @@ class Partition:
 
     async def _go_on(self) -> None:
         await self._follow()
-        while self.ours and not self._stopping and self._undecided:
+        while self.ours and not self._stopping:
+            if not self._last_is_ours:
+                ends = await self._log.ends(self.number)
+                self.log_ends(ends.calls, ends.decisions)
+                await self._follow()
+            if not self._undecided:
+                return
             await self._decide()
             await self._follow()
 
@@ -199,6 +209,7 @@ class Partition:
         run = self._at_once if _light(batch, calls) else self._on_thread
         decided = await run(self._decide_batch, batch, inputs)
         rows = [(decision.space, encoded) for decision, encoded in decided]
+        self._last_is_ours = False
         try:
             offsets = await self._log.append_decisions(self.number, rows)
         except BaseException:
@@ -210,6 +221,7 @@ class Partition:
             _log.warning("somebody else decided meanwhile", partition=self.number, at=first)
             await self._on_thread(self.state.rollback)
             return
+        self._last_is_ours = self.ours
         counted = [
             Counted(offset, decision)
             for offset, (decision, _) in zip(offsets, decided, strict=True)
