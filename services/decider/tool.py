@@ -128,5 +128,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join((self.arguments.__doc__ or "").split())
 
 
-def refuse(sentence: str) -> Refused:
-    return Refused(sentence)
+def no_model(model: Model | None) -> Refused:
+    """What needs a model, and has none at hand, is refused with this; `model` is the one set."""
+    if model is None:
+        return Refused(
+            "Embedding model not available. The service runs with the model `none`: run `mnemolog "
+            "models pull NAME` for one of `mnemolog models list`, and start it with --model NAME; "
+            "search_nodes needs none"
+        )
+    return Refused(
+        f"Embedding model not available. Run `mnemolog models pull {model.name}` to download it "
+        "first; it is noticed without a restart"
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -23,6 +22,7 @@ KEPT_BYTES = 1000
 """How much is kept of arguments that are too large or cannot be read."""
 MAX_NAME = 128
 MAX_META = 200
+MAX_POSITION = 32 * 1024
 
 
 class Raw(msgspec.Struct, frozen=True):
@@ -177,11 +177,11 @@ def read_meta(meta: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
         value = meta.get(name)
         if value is None:
             continue
-        if not isinstance(value, str) or not 0 < len(value) <= MAX_META or not value.isprintable():
-            return fields, f"_meta.{name} must be a text of 1 to {MAX_META} printable characters"
+        # A position can name every partition; whether it is one is for the node to say.
+        most = MAX_POSITION if name == "after" else MAX_META
+        if not isinstance(value, str) or not 0 < len(value) <= most or not value.isprintable():
+            return fields, f"_meta.{name} must be a text of 1 to {most} printable characters"
         fields[name] = value
-    if not re.fullmatch(r"\d{1,4}:\d{1,18}", fields.get("after", "0:0")):
-        return {}, "_meta.after must be a position from an earlier answer, such as 0:41"
     if fields.get("consistency", "strong") != "strong":
         return {}, "_meta.consistency can be strong, or be left out"
     return fields, None

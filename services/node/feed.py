@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
@@ -25,7 +24,7 @@ from events.log import Log, LogError
 from services.api import Event, Follow, Unavailable, last_event
 from services.counted import Counted
 from services.news import is_news, news
-from services.node.positions import Place, partitions_of, place_after, space_named
+from services.node.positions import Place, partitions_of, place_after, reached, space_named
 
 PAGE: Final = 100
 """Decisions that are read from the log at a time."""
@@ -38,7 +37,6 @@ MAX_SCAN: Final = 10_000
 MAX_LAST: Final = 1000
 MAX_BUFFER_BYTES: Final = 8 * 1024 * 1024
 ACTORS_KEPT: Final = 4096
-POLL_S: Final = 0.02
 CLOSING: Final = "The service is closing"
 
 Voids = Callable[[int, int, int], Awaitable[set[int]]]
@@ -244,7 +242,7 @@ class Feed:
         partitions = partitions_of(wish.space, count)
         if follow.after is not None:
             place = place_after(follow.after, partitions, count)
-            await self._reached(follow.after, place)
+            await reached(place, self._shown.__getitem__, self._timeout_s)
             return place
         place = self._ends(partitions)
         if follow.last is None:
@@ -258,17 +256,6 @@ class Feed:
         for one in newest[: follow.last]:
             place[one.partition] = min(place[one.partition], one.offset)
         return place
-
-    async def _reached(self, after: str, place: Place) -> None:
-        """Wait for what somebody has seen on another node, or say that it is not here."""
-        deadline = time.monotonic() + self._timeout_s
-        while any(offset > self._shown[p] for p, offset in place.items()):
-            if time.monotonic() > deadline:
-                raise Unavailable(
-                    f"Position {after[:60]} was not reached here within {self._timeout_s:g} s; "
-                    f"this node stands at {self._ends(place)}"
-                )
-            await asyncio.sleep(POLL_S)
 
     async def _newest(self, wish: _Wish, partition: int, end: int, most: int) -> list[_News]:
         found: list[_News] = []

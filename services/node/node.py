@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from events.arguments import Arguments, Refused
-from events.envelope import Answered, Call
+from events.envelope import Answered, Call, Truncated, sha256
 from events.graph import Migrate
 from events.ids import partition_of_space
 from events.log import Log
@@ -40,6 +40,7 @@ from services.node.gate import Gate
 from services.node.imports import Edge, carry_out
 from services.node.missing import MissingVectors
 from services.node.passages import Passages
+from services.node.positions import Place, place_after, reached
 from services.node.projections import Projections
 from services.node.vectors import EDGE, open_tailed
 
@@ -187,7 +188,12 @@ class Node(ABC):
         call = msgspec.structs.replace(call, space=place.space)
         partition = tools.partition_of(place, self.log.partitions)
         if request.after is not None or request.consistency is not None:
-            await self._reached(request, partition)
+            try:
+                await self._reached(request, partition)
+            except Refused as refused:
+                wrong = Truncated(refused.sentence, len(call.arguments), sha256(call.arguments))
+                call = msgspec.structs.replace(call, truncated=wrong)
+                return await self._decided(call, partition)
         if tool.reads:
             try:
                 return await self._answered(tool, call, args, partition)
@@ -220,37 +226,13 @@ class Node(ABC):
         )
 
     async def _reached(self, request: Request, partition: int) -> None:
-        """Wait until this node shows what the caller has seen, or everything there is, or say that
-        it does not."""
-        if request.consistency not in (None, "strong"):
-            raise Unavailable(f"consistency can be 'strong', not {request.consistency[:40]!r}")
-        wanted: list[tuple[int, int]] = []
-        if request.consistency == "strong":
-            wanted.append((partition, await self._newest(partition) - 1))
+        """Wait until this node shows what the caller has seen, or everything there is."""
+        count, place = self.log.partitions, Place()
         if request.after is not None:
-            wanted.append(self._position(request.after))
-        deadline = time.monotonic() + self.settings.call_timeout_s
-        for number, offset in wanted:
-            while (stands := self._shows(number)) <= offset:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"Position {number}:{offset} was not reached here within "
-                        f"{self.settings.call_timeout_s:g} s; this node stands at "
-                        f"{number}:{stands - 1}"
-                    )
-                await asyncio.sleep(0.005)
-
-    def _position(self, text: str) -> tuple[int, int]:
-        try:
-            partition, offset = (int(part) for part in text.split(":"))
-            known = 0 <= partition < self.log.partitions
-        except ValueError:
-            known = False
-        if not known:
-            raise Unavailable(
-                f"after must be a position from an earlier answer, such as 0:41, not {text[:40]!r}"
-            )
-        return partition, offset
+            place = place_after(request.after, range(count), count)
+        if request.consistency == "strong":
+            place[partition] = max(place.get(partition, 0), await self._newest(partition))
+        await reached(place, self._shows, self.settings.call_timeout_s)
 
     async def _answered(
         self, tool: tools.Tool, call: Call, args: Arguments, partition: int

@@ -6,8 +6,10 @@ left out had nothing yet.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,8 +17,10 @@ from events.arguments import Name, Refused
 from events.ids import partition_of_space
 from projections.state.graph import graph_space
 from projections.state.robot import robot_space
+from services.api import Unavailable
 
 START = "start"
+_POLL_S = 0.005
 _POSITION = re.compile(r"\d{1,4}:\d{1,18}(,\d{1,4}:\d{1,18})*")
 
 
@@ -72,3 +76,16 @@ def place_after(after: str, partitions: Sequence[int], count: int) -> Place:
             f"{partitions[0]}: give one that an event of this space had"
         )
     return Place({p: seen.get(p, -1) + 1 for p in partitions})
+
+
+async def reached(place: Place, shows: Callable[[int], int], timeout_s: float) -> None:
+    """Wait until this node shows everything before `place`, or say that it does not."""
+    deadline = time.monotonic() + timeout_s
+    while any(offset > shows(partition) for partition, offset in place.items()):
+        if time.monotonic() > deadline:
+            stands = Place({partition: shows(partition) for partition in place})
+            raise Unavailable(
+                f"Position {place} was not reached here within {timeout_s:g} s; this node stands "
+                f"at {stands}"
+            )
+        await asyncio.sleep(_POLL_S)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from infra.settings import SettingsError
-from projections.ports import VectorIndex
 from projections.vectors.points import PREFIX
 
 if TYPE_CHECKING:
@@ -17,18 +15,6 @@ if TYPE_CHECKING:
     from projections.vectors.tail import TailedVectors
 
 EDGE = "edge"
-
-
-def open_vectors(
-    spec: str, directory: Path, dims: int, model_name: str, api_key: str | None = None
-) -> VectorIndex:
-    """The index that this process feeds: in `directory` if `spec` is `edge`, else on the server
-    whose URL it is. `VectorsAway` if that does not answer."""
-    if spec == EDGE:
-        from projections.vectors.edge import EdgeVectors
-
-        return EdgeVectors(directory, dims, model_name)
-    return open_server(spec, dims, model_name, api_key)
 
 
 def open_server(

@@ -20,7 +20,7 @@ from events.envelope import Call, Decision
 from infra.kafka.broker import Broker
 from infra.log.kafka import KafkaLog
 from projections.state.store import StateError
-from services.api import Unavailable
+from services.api import Follow, Unavailable
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
 from services.node.kafka import KafkaNode
@@ -114,6 +114,12 @@ def test_two_nodes_share_the_partitions_and_see_each_other(
                     collection=f"c{i % 7}",
                 )
                 assert f"thing {i}".encode() in found.reply
+            # What somebody followed, in all partitions, may be waited for elsewhere, too.
+            everything = one.events(Follow(tenant="default", after="start", live=False))
+            last = [event.position async for event in everything][-1]
+            assert "," in last
+            found = await call(two, "recall", after=last, query="thing 19", collection="c5")
+            assert b"thing 19" in found.reply
             await same(one, two)
 
     asyncio.run(check())

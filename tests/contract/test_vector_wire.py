@@ -14,11 +14,9 @@ from infra import settings
 from infra.settings import SettingsError
 from projections.ports import Remove, VectorsAway
 from projections.vectors import client, collection
-from projections.vectors.edge import EdgeVectors
-from projections.vectors.server import ServerVectors
 from projections.vectors.tail import TailedVectors
-from services.node.vectors import checked_key, open_server, open_tailed, open_vectors
-from tests.contract.qdrant_wire import Fault, WireServer, serving
+from services.node.vectors import checked_key, open_server, open_tailed
+from tests.contract.qdrant_wire import Fault, serving
 from tests.contract.test_vector_index import DIMS, SPACE, ids, put, unit
 
 KEY = "a-secret-that-nobody-may-see-4711"
@@ -176,40 +174,22 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_repeated(key: str) -> None
     assert checked_key("  ") is None
 
 
-# --- choosing ------------------------------------------------------------------------------------
-
-
-def test_the_setting_chooses_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MNEMOLOG_VECTORS", raising=False)
-    chosen = settings.load(directory=tmp_path).vectors
-    index = open_vectors(chosen, tmp_path, DIMS, "test-model")
-    assert isinstance(index, EdgeVectors)
-    index.close()
-
-    def over(server: WireServer) -> None:
-        monkeypatch.setenv("MNEMOLOG_VECTORS", server.url)
-        chosen = settings.load(directory=tmp_path).vectors
-        index = open_vectors(chosen, tmp_path, DIMS, "test-model")
-        assert isinstance(index, ServerVectors)
-        index.close()
-
-    with serving() as server:
-        over(server)
+# --- addresses -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "spec",
     ["", "Edge", "qdrant", "127.0.0.1:6333", "ftp://h", "http://", "http://h:99999", "http://[x"],
 )
-def test_what_is_no_server_is_refused(spec: str, tmp_path: Path) -> None:
+def test_what_is_no_server_is_refused(spec: str) -> None:
     with pytest.raises(SettingsError, match="`edge` or the URL of a Qdrant server such as"):
-        open_vectors(spec, tmp_path, DIMS, "test-model")
+        open_server(spec, DIMS, "test-model")
 
 
 @pytest.mark.parametrize(
     "spec", ["http://me:secret@h", "https://secret@h:1", "me:secret@h", "http://h/?key=secret"]
 )
-def test_secrets_in_the_url_are_refused_and_not_repeated(spec: str, tmp_path: Path) -> None:
+def test_secrets_in_the_url_are_refused_and_not_repeated(spec: str) -> None:
     with pytest.raises(SettingsError, match="MNEMOLOG_QDRANT_API_KEY") as caught:
-        open_vectors(spec, tmp_path, DIMS, "test-model")
+        open_server(spec, DIMS, "test-model")
     assert "secret" not in str(caught.value)

@@ -212,6 +212,7 @@ def test_a_position_that_is_too_large_is_none(client: Client, collection: str) -
     ("meta", "words"),
     [
         ({"after": "abc"}, "such as 0:41"),
+        ({"after": "9999:41"}, "after names partition 9999, and the log has"),
         ({"consistency": "eventual"}, "can be strong"),
         ({"after": 7}, "_meta.after"),
     ],

@@ -292,7 +292,7 @@ def test_a_service_that_was_started_without_a_model_says_so(tmp_path: Path) -> N
     server = Server(tmp_path / "data", "--model", "none")
     try:
         sentence = server.client().refused("search_semantic", {"query": "cup"})
-        assert sentence.startswith("Embedding model not available. The service was started without")
+        assert sentence.startswith("Embedding model not available. The service runs with the model")
     finally:
         server.stop()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from events.arguments import Refused
 from events.codec import Fact
 from events.graph import (
     DEFAULT_TYPE,
@@ -27,7 +28,7 @@ from events.graph import (
 from projections.state import graph as state
 from projections.state.store import View
 from services.decider.graph.similar import flagged
-from services.decider.tool import Context, Decided, refuse
+from services.decider.tool import Context, Decided
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -84,7 +85,7 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
             facts.append(EntitiesAccessed(entity_ids=[entity.id]))
         return Decided(space, facts, {"entity": shown(entity, before)})
     if args.name is not None or texts:
-        raise refuse(
+        raise Refused(
             "Give either name with observations as a list of texts, or observations as a list of "
             "{entityName, contents}"
         )
@@ -143,7 +144,7 @@ def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decide
         left, facts = _removed(ctx, entity, args.observations)
         return Decided(space, facts, {"entity": shown(entity, left)})
     if args.deletions is None or args.name is not None or args.observations is not None:
-        raise refuse(
+        raise Refused(
             "Give either name and observations, or deletions as a list of "
             "{entityName, observations}"
         )
@@ -173,7 +174,7 @@ def kept(relation: state.Relation) -> RelationKept:
 def existing(view: View, place: int | None, name: str) -> state.Entity:
     entity = state.entity_named(view, place, name)
     if entity is None:
-        raise refuse(f"Entity not found: {name}")
+        raise Refused(f"Entity not found: {name}")
     return entity
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from events.arguments import Arguments
+from events.arguments import Arguments, Refused
 from events.codec import Fact
 from events.graph import (
     EntityCreated,
@@ -26,7 +26,7 @@ from events.graph import (
 from projections.state import graph as state
 from services.decider.graph.entities import merge
 from services.decider.graph.relations import Missing, relate
-from services.decider.tool import Context, Decided, refuse
+from services.decider.tool import Context, Decided
 
 BEGIN = "mnemolog.begin_import"
 CHUNK = "mnemolog.import_graph"
@@ -110,14 +110,14 @@ def decide_import(ctx: Context, args: ImportGraph) -> Decided:
 def decide_migrate(ctx: Context, args: Migrate) -> Decided:
     answered = ctx.call.answered
     if answered is None or not answered.reply:
-        raise refuse("An import is carried out before it is decided; this call was not")
+        raise Refused("An import is carried out before it is decided; this call was not")
     try:
         reply: dict[str, Any] = msgspec.json.decode(answered.reply, type=dict[str, Any])
         if "error" in reply:
-            raise refuse(str(reply["error"]))
+            raise Refused(str(reply["error"]))
         imported = msgspec.convert(reply, Imported)
     except msgspec.MsgspecError:
-        raise refuse("What came of this import was recorded in a form that is not known") from None
+        raise Refused("What came of this import was recorded in a form that is not known") from None
     fact = GraphImported(
         sha256=imported.file.sha256,
         source=imported.file.name,

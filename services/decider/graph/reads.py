@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from events.arguments import Arguments
+from events.arguments import Arguments, Refused
 from events.codec import Fact
 from events.envelope import Call
 from events.graph import (
@@ -20,7 +20,7 @@ from projections.state import graph as state
 from projections.state.store import View
 from projections.times import iso
 from services.decider.graph.entities import shown
-from services.decider.tool import Context, Decided, Read, Reader, refuse
+from services.decider.tool import Context, Decided, Read, Reader
 
 
 def answer_search_nodes(reader: Reader, call: Call, args: SearchNodes) -> Read:
@@ -112,5 +112,5 @@ def _page(view: View, found: list[int], limit: int, *, ended: bool) -> Read:
 
 def _returned(ctx: Context) -> list[int]:
     if ctx.call.answered is None:
-        raise refuse("A read is answered by a gateway; this call was recorded without its answer")
+        raise Refused("A read is answered by a gateway; this call was recorded without its answer")
     return ctx.call.answered.ids

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from events.arguments import Refused
 from events.codec import Fact
 from events.graph import (
     CreateRelations,
@@ -19,7 +20,7 @@ from events.graph import (
 )
 from projections.state import graph as state
 from services.decider.graph.entities import kept
-from services.decider.tool import Context, Decided, refuse
+from services.decider.tool import Context, Decided
 
 INVERSE = {
     "contiene": "parte_de",
@@ -115,7 +116,7 @@ def decide_end_relation(ctx: Context, args: EndRelation) -> Decided:
     space = state.graph_space(ctx.call.tenant)
     found = state.relation(ctx.state, args.relation_id)
     if found is None or found[1] != space:
-        raise refuse(f"Relation {args.relation_id} does not exist")
+        raise Refused(f"Relation {args.relation_id} does not exist")
     relation = found[0]
     if relation.ended_at_us is not None:
         return Decided(space, [], {"result": f"Relation {relation.id} was already expired"})

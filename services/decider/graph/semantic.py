@@ -11,7 +11,7 @@ from projections.semantic import Found, Sources, search_entities, search_reflect
 from projections.state import graph as state
 from projections.state import meaning
 from services.decider.graph.reads import decide_looked, decide_open_nodes
-from services.decider.tool import Context, Decided, Model, Read, Reader, refuse
+from services.decider.tool import Context, Decided, Read, Reader, no_model
 
 
 def answer_search_semantic(reader: Reader, call: Call, args: SearchSemantic) -> Read:
@@ -63,19 +63,6 @@ def decide_add_reflection(ctx: Context, args: AddReflection) -> Decided:
     return Decided(space, [fact], {"result": shown(made)})
 
 
-def no_model(model: Model | None) -> Refused:
-    """Searching by meaning is the one thing that cannot be done without a model."""
-    if model is None:
-        return refuse(
-            "Embedding model not available. The service was started without one; start it with a "
-            "model of `mnemolog models list`, or use search_nodes"
-        )
-    return refuse(
-        f"Embedding model not available. Run `mnemolog models pull {model.name}` to download it "
-        "first; it is noticed without a restart"
-    )
-
-
 def _sources(reader: Reader, query: str) -> Sources:
     vector = reader.embed(query)
     model = reader.loaded()
@@ -98,11 +85,11 @@ def _check_target(ctx: Context, place: int | None, args: AddReflection) -> None:
     kind, number = args.target_type, args.target_id
     if kind in ("session", "global"):
         if number is not None:
-            raise refuse(f"target_id must be null for target_type {kind}, not {number}")
+            raise Refused(f"target_id must be null for target_type {kind}, not {number}")
         return
     if number is None:
-        raise refuse(f"target_id is required for target_type {kind}: the id of the {kind}")
+        raise Refused(f"target_id is required for target_type {kind}: the id of the {kind}")
     table = "entity" if kind == "entity" else "relation"
     row = ctx.state.one(f"SELECT 1 FROM {table} WHERE id = ? AND space = ?", number, place)
     if row is None:
-        raise refuse(f"{kind.capitalize()} {number} does not exist")
+        raise Refused(f"{kind.capitalize()} {number} does not exist")

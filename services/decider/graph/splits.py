@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from events.arguments import Refused
 from events.codec import Fact
 from events.envelope import Call
 from events.graph import (
@@ -27,7 +28,7 @@ from projections.state.graph_upkeep import Sized
 from projections.topics import OTHERS, topics, unused
 from services.decider.graph.entities import added, existing
 from services.decider.graph.reads import decide_looked
-from services.decider.tool import Context, Decided, Read, Reader, refuse
+from services.decider.tool import Context, Decided, Read, Reader
 
 MAX_EMBEDDED = 500
 """So many observations a call are grouped by meaning, those of the entities that need it most; the
@@ -153,7 +154,7 @@ def decide_execute(ctx: Context, args: ExecuteEntitySplit) -> Decided:
     for one in args.approved_splits:
         if one.name in (entity.name, parent.name):
             whose = "the entity that is split" if one.name == entity.name else "the parent"
-            raise refuse(f"approved_splits names {whose}, {one.name!r}; a part needs its own name")
+            raise Refused(f"approved_splits names {whose}, {one.name!r}; a part needs its own name")
         part = state.entity_named(ctx.state, place, one.name)
         if part is None:
             number = ctx.state.peek_id(state.ENTITIES, len(made) + 1)
@@ -161,7 +162,7 @@ def decide_execute(ctx: Context, args: ExecuteEntitySplit) -> Decided:
             facts.append(EntityCreated(entity_id=number, name=part.name, entity_type=part.type))
             made.append(part.name)
         elif part.type != one.entity_type:
-            raise refuse(
+            raise Refused(
                 f"Entity {one.name!r} exists already as a {part.type}, not a {one.entity_type}; "
                 "give its own type to move observations into it, or another name"
             )
@@ -217,13 +218,13 @@ def _moved(entity: str, said: list[str], splits: list[SplitInput]) -> list[str]:
     known, moved, names = set(said), dict[str, None](), set[str]()
     for one in splits:
         if one.name in names:
-            raise refuse(f"approved_splits has two parts named {one.name!r}; make them one")
+            raise Refused(f"approved_splits has two parts named {one.name!r}; make them one")
         names.add(one.name)
         for text in one.observations:
             if text not in known:
-                raise refuse(f"{entity} does not have the observation {_cut(text)!r}")
+                raise Refused(f"{entity} does not have the observation {_cut(text)!r}")
             if text in moved:
-                raise refuse(
+                raise Refused(
                     f"The observation {_cut(text)!r} is to be moved twice; it can go to one part"
                 )
             moved[text] = None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from events.arguments import Refused
 from events.envelope import Call
 from events.graph import ConsolidationReport, FindDuplicateObservations
 from projections.language.likeness import asymmetric, containment, word_set
@@ -17,7 +18,7 @@ from projections.state.store import View
 from services.decider.graph.entities import existing
 from services.decider.graph.reads import decide_looked
 from services.decider.graph.splits import MAX_CANDIDATES, analyses
-from services.decider.tool import Context, Decided, Model, Read, Reader, refuse
+from services.decider.tool import Context, Decided, Read, Reader, no_model
 
 MAX_COMPARED = 500
 """Every pair of an entity's observations is compared: 124,750 pairs."""
@@ -31,7 +32,7 @@ def answer_duplicates(reader: Reader, call: Call, args: FindDuplicateObservation
     texts = state.observations(reader.view, entity.id)
     vectors = reader.embed_passages(texts)
     if vectors is None:
-        raise _no_model(reader.model)
+        raise no_model(reader.model)
     pairs = _alike(texts, vectors, args.threshold, args.containment_threshold)
     groups = _groups(len(texts), pairs)
     reply: dict[str, Any] = {
@@ -57,7 +58,7 @@ def decide_duplicates(ctx: Context, args: FindDuplicateObservations) -> Decided:
     if ctx.call.answered is None:
         place = ctx.state.space_id(state.graph_space(ctx.call.tenant))
         _comparable(ctx.state, place, args.entity_name)
-        raise _no_model(ctx.model)
+        raise no_model(ctx.model)
     return decide_looked(ctx, args)
 
 
@@ -135,23 +136,11 @@ def _comparable(view: View, place: int | None, name: str) -> state.Entity:
     entity = existing(view, place, name)
     count = state.observation_count(view, entity.id)
     if count > MAX_COMPARED:
-        raise refuse(
+        raise Refused(
             f"{name} has {count:,} observations, and up to {MAX_COMPARED} can be compared; "
             "propose_entity_split tells how to split it"
         )
     return entity
-
-
-def _no_model(model: Model | None) -> Exception:
-    if model is None:
-        return refuse(
-            "Embedding model not available. The service runs with the model `none`; run `mnemolog "
-            "models pull NAME` for one of `mnemolog models list`, and start it with --model NAME"
-        )
-    return refuse(
-        f"Embedding model not available. Run `mnemolog models pull {model.name}` and try again; "
-        "it is noticed without a restart"
-    )
 
 
 def _alike(

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import json_object
+from events.arguments import Refused, json_object
 from events.envelope import Call
 from events.robot import (
     DuplicateFound,
@@ -26,7 +26,7 @@ from projections.recall import read_query, recall
 from projections.state import robot as state
 from services.decider.robot.classify import classify
 from services.decider.robot.infer import confidence, scope_files, trim
-from services.decider.tool import Context, Decided, Read, Reader, refuse
+from services.decider.tool import Context, Decided, Read, Reader
 
 PERCEPTION_CATEGORY = "observation"
 PERCEPTION_CONFIDENCE = 0.9
@@ -48,7 +48,7 @@ def update_texts(args: Update) -> list[str]:
 def decide_learn(ctx: Context, args: Learn) -> Decided:
     content, trimmed = trim(args.insight)
     if not content:
-        raise refuse("insight must not be empty: say in 1 to 300 characters what was learned")
+        raise Refused("insight must not be empty: say in 1 to 300 characters what was learned")
     context = json_text("context", args.context) or ""
     space = state.robot_space(ctx.call.tenant, args.collection)
     session = check_session(ctx, args.session_id, space, args.collection)
@@ -103,7 +103,7 @@ def decide_recall(ctx: Context, args: Recall) -> Decided:
     space = read_query(ctx.call.tenant, args).space
     answered = ctx.call.answered
     if answered is None:
-        raise refuse("recall is answered by a gateway; this call was recorded without its answer")
+        raise Refused("recall is answered by a gateway; this call was recorded without its answer")
     found = state.memories(ctx.state, answered.ids) if answered.ids else []
     there = {one.id for one in found if one.space == space and one.status == "active"}
     ids = [number for number in answered.ids if number in there]
@@ -114,7 +114,7 @@ def decide_recall(ctx: Context, args: Recall) -> Decided:
 def decide_save_perception(ctx: Context, args: SavePerception) -> Decided:
     description = args.description.strip()
     if len(description) < MIN_DESCRIPTION:
-        raise refuse(
+        raise Refused(
             f"description must be text of at least {MIN_DESCRIPTION} characters that says what was "
             f"perceived, not {description!r}"
         )
@@ -152,7 +152,7 @@ def decide_save_perception(ctx: Context, args: SavePerception) -> Decided:
 def decide_forget(ctx: Context, args: Forget) -> Decided:
     reason = args.reason.strip()
     if not reason:
-        raise refuse("reason must not be empty: say why the memory is wrong")
+        raise Refused("reason must not be empty: say why the memory is wrong")
     memory = active_memory(ctx, args.memory_id)
     return Decided(
         memory.space,
@@ -169,7 +169,7 @@ def decide_forget(ctx: Context, args: Forget) -> Decided:
 def decide_update(ctx: Context, args: Update) -> Decided:
     content, trimmed = trim(args.new_content)
     if not content:
-        raise refuse("new_content must not be empty: say in 1 to 300 characters what is right")
+        raise Refused("new_content must not be empty: say in 1 to 300 characters what is right")
     context = json_text("context", args.context)
     memory = active_memory(ctx, args.memory_id)
     context = memory.context if context is None else context
@@ -237,11 +237,11 @@ def active_memory(ctx: Context, number: int) -> state.Memory:
     """The memory, or a refusal that says what became of it."""
     memory = state.memory(ctx.state, number)
     if memory is None or not memory.space.startswith(f"{ctx.call.tenant}/robot/"):
-        raise refuse(f"Memory {number} does not exist")
+        raise Refused(f"Memory {number} does not exist")
     if memory.status == "invalidated":
-        raise refuse(f"Memory {number} was already forgotten: {memory.forgotten_because}")
+        raise Refused(f"Memory {number} was already forgotten: {memory.forgotten_because}")
     if memory.status == "superseded":
-        raise refuse(f"Memory {number} was merged into memory {memory.superseded_by}")
+        raise Refused(f"Memory {number} was merged into memory {memory.superseded_by}")
     return memory
 
 
@@ -252,15 +252,15 @@ def check_session(ctx: Context, session_id: str | None, space: str, collection: 
         return None
     found = state.session(ctx.state, session_id)
     if found is None or not found.space.startswith(f"{ctx.call.tenant}/robot/"):
-        raise refuse(
+        raise Refused(
             f"Session {session_id[:64]!r} does not exist in collection {collection!r}; "
             "start_session makes one"
         )
     if found.space != space:
         other = state.collection_of(found.space)
-        raise refuse(f"Session {session_id} belongs to collection {other!r}, not {collection!r}")
+        raise Refused(f"Session {session_id} belongs to collection {other!r}, not {collection!r}")
     if found.ended:
-        raise refuse(f"Session {session_id} has ended; start_session makes a new one")
+        raise Refused(f"Session {session_id} has ended; start_session makes a new one")
     return session_id
 
 

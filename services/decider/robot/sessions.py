@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from events.arguments import Refused
 from events.codec import Fact
 from events.ids import session_id
 from events.robot import (
@@ -24,7 +25,7 @@ from projections.language import jaccard, token_set
 from projections.state import robot as state
 from services.decider.robot.memories import json_text
 from services.decider.rules import Rules
-from services.decider.tool import Context, Decided, refuse
+from services.decider.tool import Context, Decided
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -53,9 +54,9 @@ def decide_start_session(ctx: Context, args: StartSession) -> Decided:
 def decide_end_session(ctx: Context, args: EndSession) -> Decided:
     session = state.session(ctx.state, args.session_id)
     if session is None or not session.space.startswith(f"{ctx.call.tenant}/robot/"):
-        raise refuse(f"Session {args.session_id[:64]!r} does not exist; start_session makes one")
+        raise Refused(f"Session {args.session_id[:64]!r} does not exist; start_session makes one")
     if session.ended:
-        raise refuse(f"Session {args.session_id} has already ended")
+        raise Refused(f"Session {args.session_id} has already ended")
     rules = ctx.rules
     place = ctx.state.space_id(session.space)
     assert place is not None

@@ -211,6 +211,6 @@ def test_without_a_model_it_is_refused(tmp_path: Path) -> None:
     )
     meant.model = None
     meant.when(semantic("web")).then_refused(
-        "Embedding model not available. The service was started without one; …"
+        "Embedding model not available. The service runs with the model `none`: run …"
     )
     meant.close()

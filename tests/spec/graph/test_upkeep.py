@@ -125,11 +125,11 @@ def test_texts_of_about_one_length_do_not_contain_each_other(graph: Graph) -> No
 def test_without_the_model_there_is_an_error_that_says_what_to_do(graph: Graph) -> None:
     graph.after(create(entity("P", None, "a", "b")))
     graph.when(duplicates("P")).then_refused(
-        "Embedding model not available. Run `mnemolog models pull spec-model` and try again; …"
+        "Embedding model not available. Run `mnemolog models pull spec-model` to download …"
     )
     graph.model = None
     graph.when(duplicates("P")).then_refused(
-        "Embedding model not available. The service runs with the model `none`; run `mnemolog …"
+        "Embedding model not available. The service runs with the model `none`: run …"
     )
 
 
