@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import types
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -34,6 +35,9 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 A = TypeVar("A", bound=Arguments)
+
+UNLISTED: dict[str, Any] = {"unlisted": True}
+"""In the schema of a field: what is taken when it comes, and not offered."""
 
 NOT_BLANK = r"\S"
 """Pattern of a text that holds more than white space."""
@@ -62,16 +66,23 @@ def parse(kind: type[A], data: bytes) -> A:
         raise _too_deep("The arguments are")
     if not isinstance(raw, dict):
         raise Refused(f"The arguments must be a JSON object, not {_kind(raw)}")
-    known = kind.__struct_encode_fields__
+    required = _required(kind)
     for name in raw:
-        if name not in known:
-            raise Refused(
-                f"Unknown argument {_show(name)}; {kind.__name__} takes {', '.join(known)}"
-            )
+        if name not in required:
+            there_are = ", ".join(required) or "none"
+            raise Refused(f"Unknown argument {_show(name)}; there are {there_are}")
+    # Some clients send null for every argument that they leave out.
+    raw = {name: value for name, value in raw.items() if value is not None or required[name]}
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise Refused(_sentence(kind, raw, str(error))) from None
+
+
+@cache
+def _required(kind: type[Arguments]) -> dict[str, bool]:
+    """By name whether an argument must be given."""
+    return {field.encode_name: field.required for field in msgspec.structs.fields(kind)}
 
 
 def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -145,18 +156,33 @@ def _sentence(kind: type[Arguments], raw: dict[str, Any], problem: str) -> str:
         unknown = re.search(r"contains unknown field `([^`]*)`", what)
         if unknown:
             return f"{name}{deeper} has the unknown field {_show(unknown[1])}"
-        return f"{name}{deeper} {_plain(what)}"
+        return f"{name}{deeper} {_plain(what)}{_found(raw, name + deeper)}"
     return f"{name} must be {_allowed(kind, name)}, not {_show(raw.get(name))}"
 
 
 def _plain(what: str) -> str:
     """The validator's words on something deep inside, for people."""
-    longest = re.search(r"of length <= (\d+)", what)
+    longest = re.search(r"`(\w+)` of length <= (\d+)", what)
     if longest:
-        return f"must be of at most {longest[1]} characters or entries"
+        few, unit = ("a list", "entries") if longest[1] == "array" else ("text", "characters")
+        return f"must be {few} of at most {longest[2]} {unit}"
     if "matching regex" in what or "of length >= 1" in what:
         return "must not be empty or blank"
+    wanted = re.match(r"Expected `([^`]+)`, got", what)
+    if wanted:
+        return f"must be {' or '.join(map(_kind_named, wanted[1].split(' | ')))}"
     return f"is not valid: {_lower(what).replace('`', '')}"
+
+
+def _found(raw: dict[str, Any], path: str) -> str:
+    """What is at `path`, such as `entities[0].name`, for the end of a sentence."""
+    value: Any = raw
+    for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
+        try:
+            value = value[key] if key else value[int(index)]
+        except (LookupError, TypeError):
+            return ""
+    return f", not {_show(value)}"
 
 
 def _allowed(kind: type[Arguments], name: str) -> str:
@@ -225,6 +251,19 @@ def _show(value: Any) -> str:
 def _kind(value: Any) -> str:
     names = {str: "text", list: "a list", bool: "true or false", int: "a number", float: "a number"}
     return names.get(type(value), "null")
+
+
+def _kind_named(name: str) -> str:
+    """The validator's word for a kind of value, for people."""
+    names = {
+        "str": "text",
+        "array": "a list",
+        "object": "an object",
+        "int": "a whole number",
+        "float": "a number",
+        "bool": "true or false",
+    }
+    return names.get(name, name)
 
 
 def _lower(text: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from events.arguments import NOT_BLANK, Arguments
+from events.arguments import NOT_BLANK, UNLISTED, Arguments
 from events.codec import Fact, register
 
 MAX_ENTITIES = 50
@@ -28,9 +28,10 @@ EntityName = Annotated[
     ),
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=NOT_BLANK)]
+Said = Annotated[list[str], Meta(max_length=MAX_OBSERVATIONS)]
+"""Texts to look for. What cannot be there is not there; that is no mistake."""
 Text = Annotated[str, Meta(min_length=1, max_length=2000, pattern=NOT_BLANK)]
 Texts = Annotated[list[Text], Meta(max_length=MAX_OBSERVATIONS)]
-Names = Annotated[list[EntityName], Meta(max_length=MAX_PAGE)]
 Cursor = Annotated[
     int, Meta(ge=0, le=2**53 - 1, description="next_cursor of the page before; 0 for the first.")
 ]
@@ -38,22 +39,36 @@ Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many entities at
 IncludeEnded = Annotated[bool, Meta(description="Show relations that were ended, too.")]
 
 
-class EntityInput(Arguments, frozen=True, rename={"entity_type": "entityType"}):
+# What these carry in replies and in a memory file may be sent back with them.
+Echo = Annotated[Any, Meta(extra_json_schema=UNLISTED)]
+IsEntity = Annotated[Literal["entity"] | None, Meta(extra_json_schema=UNLISTED)]
+IsRelation = Annotated[Literal["relation"] | None, Meta(extra_json_schema=UNLISTED)]
+
+
+class EntityInput(Arguments, frozen=True, omit_defaults=True, rename={"entity_type": "entityType"}):
     name: EntityName
     entity_type: Annotated[
-        Label | None, Meta(description="Category, e.g. Project, Task, Person. New ones: Generic.")
+        Annotated[str, Meta(max_length=256)] | None,
+        Meta(description="Category, e.g. Project, Task, Person. New ones: Generic."),
     ] = None
-    observations: Annotated[Texts, Meta(description="Single facts, each a sentence.")] = []
+    observations: Annotated[Texts | None, Meta(description="Single facts, each a sentence.")] = None
+    id: Echo = None
+    type: IsEntity = None
 
 
 class RelationInput(
     Arguments,
     frozen=True,
+    omit_defaults=True,
     rename={"source": "from", "target": "to", "relation_type": "relationType"},
 ):
     source: Annotated[EntityName, Meta(description="Name of the entity it starts from.")]
     target: Annotated[EntityName, Meta(description="Name of the entity it leads to.")]
     relation_type: Annotated[Label, Meta(description="In active voice, e.g. uses, works_at.")]
+    id: Echo = None
+    type: IsRelation = None
+    active: Echo = None
+    ended_at: Echo = None
 
 
 class ObservationInput(Arguments, frozen=True, rename={"entity_name": "entityName"}):
@@ -62,8 +77,8 @@ class ObservationInput(Arguments, frozen=True, rename={"entity_name": "entityNam
 
 
 class DeletionInput(Arguments, frozen=True, rename={"entity_name": "entityName"}):
-    entity_name: EntityName
-    observations: Texts
+    entity_name: str
+    observations: Said
 
 
 class CreateEntities(Arguments, frozen=True):
@@ -104,7 +119,7 @@ class DeleteEntities(Arguments, frozen=True, rename={"entity_names": "entityName
     them, stays in the audit trail. To say that something is no longer so, use end_relation."""
 
     entity_names: Annotated[
-        list[EntityName],
+        list[str],
         Meta(max_length=MAX_ENTITIES, description="Exact names, up to 50."),
     ]
 
@@ -117,7 +132,7 @@ class DeleteObservations(Arguments, frozen=True):
         None
     )
     observations: Annotated[
-        Texts | None, Meta(description="Exact texts of what is no longer to be said of it.")
+        Said | None, Meta(description="Exact texts of what is no longer to be said of it.")
     ] = None
     deletions: Annotated[
         Annotated[list[DeletionInput], Meta(max_length=MAX_ENTITIES)] | None,
@@ -147,8 +162,7 @@ class SearchNodes(Arguments, frozen=True):
     accents, with the relations that touch them."""
 
     query: Annotated[
-        str,
-        Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="The text to look for."),
+        str, Meta(max_length=500, description="The text to look for; an empty one is in all.")
     ]
     limit: Limit = 100
     cursor: Cursor = 0
@@ -159,7 +173,7 @@ class OpenNodes(Arguments, frozen=True):
     """Fetch entities by their exact names, with all observations and the relations that touch
     them. Names that do not exist are left out."""
 
-    names: Annotated[Names, Meta(description="Exact names, up to 1000.")]
+    names: Annotated[list[str], Meta(max_length=MAX_PAGE, description="Exact names, up to 1000.")]
     include_ended: IncludeEnded = False
 
 
@@ -298,7 +312,7 @@ class AddReflection(Arguments, frozen=True):
     ] = None
     target_id: Annotated[
         Annotated[int, Meta(gt=0, le=2**53 - 1)] | None,
-        Meta(description="Id of the entity or relation; null for session and global."),
+        Meta(description="Id of the entity or relation; none for session and global."),
     ] = None
 
 

@@ -178,6 +178,13 @@ def relations_page(view: View, space: int, after: int, until: int, limit: int) -
     return [Relation(*row) for row in rows]
 
 
+def left_out(view: View, space: int) -> tuple[int, int]:
+    """How many ended relations and reflections there are, which a memory file cannot hold."""
+    ended = "SELECT count(*) FROM relation WHERE space = ? AND ended_at_us IS NOT NULL"
+    reflections = "SELECT count(*) FROM reflection WHERE space = ?"
+    return int(view.one(ended, space)[0]), int(view.one(reflections, space)[0])
+
+
 def times_imported(view: View, space: int | None, sha256: str) -> int:
     """How often a file was imported to its end."""
     row = view.one("SELECT times FROM imported WHERE space = ? AND sha256 = ?", space, sha256)
@@ -241,6 +248,8 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     An index of trigrams tells which texts may contain it: those that have its most telling ones.
     What is shorter than three characters is looked for one by one.
     """
+    if not text.strip():
+        return page(view, space, after, limit)
     wanted = folded(text)
     if not wanted:  # Nothing but what cannot be seen: it is in every text, and says nothing.
         return []

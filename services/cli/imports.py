@@ -92,10 +92,12 @@ def import_(
         answer = asyncio.run(_import(found, file, progress))
     if as_json:
         print_json(answer)
-        ctx.exit(1 if "error" in answer else 0)
+        ctx.exit(1 if "error" in answer or _nothing_in(answer) else 0)
     if "error" in answer:
         raise fail(str(answer["error"]))
     _show(answer)
+    if _nothing_in(answer):
+        raise fail(f"No line of {file.name} is an entity or a relation that can be imported")
 
 
 async def _import(
@@ -106,6 +108,11 @@ async def _import(
             "migrate", {"source_path": str(file)}, client=_CLIENT, progress=progress
         )
     return msgspec.json.decode(answer.reply, type=dict[str, Any])
+
+
+def _nothing_in(answer: dict[str, Any]) -> bool:
+    found = answer["entities_imported"] + answer["relations_imported"]
+    return bool(answer["skipped"]) and not found
 
 
 def _show(answer: dict[str, Any]) -> None:
@@ -143,8 +150,9 @@ def _show(answer: dict[str, Any]) -> None:
 def export(ctx: click.Context, kind: str, output: Path | None, data: str | None) -> None:
     """Write the knowledge graph as Anthropic's memory server stores it: entities, then relations.
 
-    Relations that were ended are left out. `mnemolog import` of the file into an empty store gives
-    the same graph. Works also while a server runs on the data directory.
+    The format has no place for relations that were ended and for reflections: they are left out
+    and counted. `mnemolog import` of the file into an empty store gives the same graph but for
+    those. Works also while a server runs on the data directory.
 
     \b
     Examples:
@@ -157,6 +165,8 @@ def export(ctx: click.Context, kind: str, output: Path | None, data: str | None)
     if output is None:
         asyncio.run(_export(found, click.get_binary_stream("stdout")))
         return
+    if not output.parent.is_dir():
+        raise fail(f"{output} cannot be written: there is no directory {output.parent}")
     with _whole_or_not(output) as file:
         asyncio.run(_export(found, file))
 
@@ -164,18 +174,23 @@ def export(ctx: click.Context, kind: str, output: Path | None, data: str | None)
 async def _export(found: Settings, file: BinaryIO) -> None:
     async with _service(found) as calls:
         last = 0
-        async for rows, after in _pages(calls, what="entities"):
-            last = after
-            for row in rows:
+        left_out: dict[str, int] = {}
+        async for page in _pages(calls, what="entities"):
+            last = page["after"]
+            for row in page["rows"]:
                 for line in write_entity(row["name"], row["entityType"], row["observations"]):
                     file.write(line + b"\n")
-        async for rows, _ in _pages(calls, what="relations", until=last):
-            for row in rows:
+        async for page in _pages(calls, what="relations", until=last):
+            left_out = page.get("left_out", {})
+            for row in page["rows"]:
                 file.write(write_relation(row["from"], row["to"], row["relationType"]) + b"\n")
     file.flush()
+    if any(left_out.values()):
+        counts = " and ".join(f"{count:,} {what}" for what, count in left_out.items() if count)
+        click.echo(f"Left out, because the format has no place for it: {counts}", err=True)
 
 
-async def _pages(calls: Calls, **asked: Any) -> AsyncIterator[tuple[list[dict[str, Any]], int]]:
+async def _pages(calls: Calls, **asked: Any) -> AsyncIterator[dict[str, Any]]:
     after, more = 0, True
     while more:
         answer = await calls.call(exports.NAME, {**asked, "after": after}, client=_CLIENT)
@@ -183,7 +198,7 @@ async def _pages(calls: Calls, **asked: Any) -> AsyncIterator[tuple[list[dict[st
         if answer.refused:
             raise fail(str(page["error"]))
         after, more = page["after"], page["more"]
-        yield page["rows"], after
+        yield page
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from services.cli.common import actor, data_option, log_option, settings
@@ -36,4 +38,10 @@ def stdio(
     from services.gateway.stdio import run
 
     found = settings(ctx, data=data, log=log, model=model, toolsets=toolsets)
+    if os.environ.get("MEMORY_FILE_PATH"):
+        click.echo(
+            "MEMORY_FILE_PATH is not used. `mnemolog import FILE --data DIR` brings such a file "
+            "over; files that are to stay apart need a --data DIR each",
+            err=True,
+        )
     run(found, actor(found))

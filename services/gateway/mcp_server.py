@@ -10,7 +10,7 @@ from typing import Any
 import mcp_types as types
 import msgspec
 import structlog
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -18,12 +18,11 @@ from pydantic import ValidationError
 from services.api import Answer, Progress, Unavailable
 from services.gateway import identity
 from services.gateway.calls import Calls, raw
+from services.gateway.clients import Context, client_name
 from services.gateway.resources import Resources
 from services.gateway.tools import ALL, definitions, names, schemas
 
 _log = structlog.get_logger("mnemolog.gateway")
-
-Context = ServerRequestContext[Any, Any]
 
 
 def build(
@@ -73,7 +72,7 @@ def build(
         identity.NAME,
         version=identity.VERSION,
         title=identity.TITLE,
-        instructions=identity.INSTRUCTIONS,
+        instructions=identity.instructions(families),
         lifespan=resources.lifespan,
         on_list_tools=list_tools,
         on_list_resources=resources.list,
@@ -160,12 +159,3 @@ def _progress(ctx: Context) -> Progress | None:
             sending = asyncio.create_task(send())
 
     return tell
-
-
-def client_name(ctx: Context) -> str:
-    """Who calls, as far as the protocol tells: the client's name and version, or the user agent."""
-    params = ctx.session.client_params
-    if params is not None:
-        return f"{params.client_info.name}/{params.client_info.version}"
-    headers = getattr(ctx.request, "headers", None)
-    return headers.get("user-agent", "") if headers is not None else ""

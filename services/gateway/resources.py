@@ -1,4 +1,4 @@
-"""The changes of a space as MCP resources: read the newest, or be told when there are more.
+"""Resources of MCP: the changes of a space, and the knowledge graph; to be read, or told of.
 
 Being told needs a way to the client. Over stdio there is one: `resources/subscribe`, or from
 protocol version 2026-07-28 on `subscriptions/listen`. Over HTTP only the latter has one, the
@@ -16,7 +16,6 @@ from urllib.parse import unquote
 import mcp_types as types
 import msgspec
 import structlog
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
@@ -28,8 +27,11 @@ from mcp.shared.subscriptions import (
 from events.arguments import Refused
 from services.api import Event, Unavailable
 from services.gateway.calls import Calls
+from services.gateway.clients import Context, client_name
 
 ALL = "mnemolog://events"
+GRAPH = "memory://knowledge-graph"
+"""Under the name that Anthropic's memory server gives it."""
 NEWEST = 50
 """How many changes a resource holds."""
 MAX_BYTES = 1024 * 1024
@@ -41,8 +43,6 @@ PAUSE_S = 0.2
 RETRY_S = 1.0
 
 _log = structlog.get_logger("mnemolog.resources")
-
-Context = ServerRequestContext[Any, Any]
 
 
 class Watch:
@@ -152,6 +152,8 @@ class Resources:
         if "graph" in self._families:
             words = "The newest changes of the knowledge graph."
             found.append(_resource(f"{ALL}/graph", "graph-events", "Graph changes", words))
+            words = "Entities and relations as read_graph gives them, the first page."
+            found.append(_resource(GRAPH, "knowledge-graph", "Knowledge graph", words))
         return types.ListResourcesResult(resources=found)
 
     async def templates(
@@ -171,30 +173,37 @@ class Resources:
         return types.ListResourceTemplatesResult(resource_templates=found)
 
     async def read(
-        self, _: Context, params: types.ReadResourceRequestParams
+        self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         space = self._space(params.uri)
-        found: list[bytes] = []
-        position = ""
         try:
-            events = self._calls.events(space, last=NEWEST, live=False)
-            async with contextlib.aclosing(events):
-                async for event in events:
-                    position = event.position
-                    if event.kind == "decided":
-                        found.append(event.data)
+            text = await (self._graph(ctx) if params.uri == GRAPH else self._newest(space))
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, refused.sentence) from None
         except Unavailable as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
-        while len(found) > 1 and sum(map(len, found)) > MAX_BYTES:
-            del found[0]
-        shown = [msgspec.Raw(one) for one in found]
-        text = msgspec.json.encode({"space": space, "position": position, "events": shown})
         contents = types.TextResourceContents(
             uri=params.uri, mime_type="application/json", text=text.decode()
         )
         return types.ReadResourceResult(contents=[contents])
+
+    async def _graph(self, ctx: Context) -> bytes:
+        answer = await self._calls.call("read_graph", {}, client=client_name(ctx))
+        return answer.reply
+
+    async def _newest(self, space: str | None) -> bytes:
+        found: list[bytes] = []
+        position = ""
+        events = self._calls.events(space, last=NEWEST, live=False)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                position = event.position
+                if event.kind == "decided":
+                    found.append(event.data)
+        while len(found) > 1 and sum(map(len, found)) > MAX_BYTES:
+            del found[0]
+        shown = [msgspec.Raw(one) for one in found]
+        return msgspec.json.encode({"space": space, "position": position, "events": shown})
 
     async def subscribe(
         self, ctx: Context, params: types.SubscribeRequestParams
@@ -252,16 +261,18 @@ class Resources:
         return True
 
     def _space(self, uri: str) -> str | None:
-        """The space whose changes a resource holds; None for all of them."""
+        """The space whose changes a resource shows; None for all of them."""
         if uri == ALL:
             return None
+        if uri == GRAPH and "graph" in self._families:
+            return "graph"
         space = unquote(uri.removeprefix(f"{ALL}/"))
         family = space.partition("/")[0]
         if not uri.startswith(f"{ALL}/") or family not in self._families:
             raise MCPError(
                 types.INVALID_PARAMS,
-                f"There is no resource {uri[:140]!r}; there are {ALL}, {ALL}/graph and "
-                f"{ALL}/robot/COLLECTION",
+                f"There is no resource {uri[:140]!r}; there are {ALL}, {ALL}/graph, "
+                f"{ALL}/robot/COLLECTION and {GRAPH}",
             )
         return space
 

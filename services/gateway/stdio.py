@@ -12,7 +12,7 @@ import gc
 import importlib
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -48,7 +48,7 @@ class Initialize(msgspec.Struct):
 _initialize = msgspec.json.Decoder(Initialize)
 
 
-def greeting(line: bytes) -> tuple[int | str, bytes] | None:
+def greeting(line: bytes, families: Collection[str]) -> tuple[int | str, bytes] | None:
     """The id and the answer for a well-formed `initialize`; None for any other message."""
     try:
         asked = _initialize.decode(line)
@@ -68,17 +68,23 @@ def greeting(line: bytes) -> tuple[int | str, bytes] | None:
             "title": identity.TITLE,
             "version": identity.VERSION,
         },
-        "instructions": identity.INSTRUCTIONS,
+        "instructions": identity.instructions(families),
     }
     reply = {"jsonrpc": "2.0", "id": asked.id, "result": result}
     return asked.id, msgspec.json.encode(reply) + b"\n"
 
 
-async def serve(open_calls: Callable[[], Awaitable[Calls]], lines: Lines, output: Output) -> None:
-    """Serve one client until it is gone. `open_calls` is awaited while the greeting goes out."""
+async def serve(
+    open_calls: Callable[[], Awaitable[Calls]],
+    lines: Lines,
+    output: Output,
+    families: Collection[str],
+) -> None:
+    """Serve one client, who is offered `families`, until it is gone. `open_calls` is awaited while
+    the greeting goes out."""
     preparing = asyncio.create_task(_prepare(open_calls))
     first = await lines.next()
-    greeted = greeting(first) if isinstance(first, bytes) else None
+    greeted = greeting(first, families) if isinstance(first, bytes) else None
     if greeted is not None:
         await output.write(greeted[1])
     calls = await preparing
@@ -140,7 +146,7 @@ async def _run(settings: Settings, actor: str) -> None:
         )
 
     try:
-        await serve(open_calls, lines, output)
+        await serve(open_calls, lines, output, settings.families)
     finally:
         if service is not None:
             await service.close()

@@ -64,24 +64,39 @@ def _definition(tool: Tool) -> dict[str, Any]:
 
 
 def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """JSON schema of a struct: an object at the top, since clients do not follow a `$ref` there."""
+    """JSON schema of a struct as every client reads it: one object, with no `$ref` to follow, and
+    no `null` beside what may be left out; it is taken all the same."""
     whole = msgspec.json.schema(arguments)
-    shared: dict[str, Any] = whole.pop("$defs", {})
-    schema = shared.pop(whole["$ref"].rsplit("/", 1)[1]) if "$ref" in whole else whole
+    schema = _plain(whole, whole.get("$defs", {}))
     # What the tool is called and does is said by the tool itself.
-    schema = {key: value for key, value in schema.items() if key not in ("title", "description")}
-    if shared:
-        schema["$defs"] = shared
-    return _tidy(schema)  # type: ignore[no-any-return]
+    return {key: value for key, value in schema.items() if key != "description"}
 
 
-def _tidy(value: Any) -> Any:
-    """Descriptions on one line: those from docstrings carry the source's line breaks."""
+def _plain(value: Any, shared: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_tidy(one) for one in value]
+        return [_plain(one, shared) for one in value]
     if not isinstance(value, dict):
         return value
-    return {
-        key: " ".join(one.split()) if key == "description" and isinstance(one, str) else _tidy(one)
-        for key, one in value.items()
-    }
+    if "$ref" in value:
+        return _plain(shared[value["$ref"].rsplit("/", 1)[1]], shared)
+    found = {key: _plain(one, shared) for key, one in value.items() if key != "$defs"}
+    if isinstance(found.get("description"), str):
+        # Those from docstrings carry the source's line breaks.
+        found["description"] = " ".join(found["description"].split())
+    if found.get("type") == "object":
+        found.pop("title", None)  # A class's name.
+        listed = found.get("properties", {}).items()
+        found["properties"] = {name: one for name, one in listed if "unlisted" not in one}
+        if not found.get("required"):
+            found.pop("required", None)
+    if all(isinstance(one, str) for one in found.get("enum", [0])):
+        found["type"] = "string"
+    if "anyOf" in found:
+        kinds = [one for one in found["anyOf"] if one != {"type": "null"}]
+        if len(kinds) < len(found["anyOf"]) and found.get("default") is None:
+            found.pop("default", None)
+        found["anyOf"] = kinds
+        if len(kinds) == 1:
+            del found["anyOf"]
+            found = {**kinds[0], **found}
+    return found

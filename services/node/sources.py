@@ -84,8 +84,6 @@ def _check(about: os.stat_result, first: bytes, given: str) -> None:
         raise Refused(f"{given!r} is a directory; name the file in it, such as memory.jsonl")
     if not stat.S_ISREG(about.st_mode):
         raise Refused(f"{given!r} is not a regular file")
-    if about.st_size == 0:
-        raise Refused(f"{given!r} is empty")
     if about.st_size > MAX_FILE_BYTES:
         raise Refused(
             f"{given!r} has {about.st_size:,} bytes; at most {MAX_FILE_BYTES:,} are allowed"

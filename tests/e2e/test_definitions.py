@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -67,7 +69,8 @@ def test_definitions_are_valid_and_tidy(tool: dict[str, object]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
-    assert "$ref" not in schema
+    # What some clients cannot read.
+    assert not {"$ref", "$defs", "null"} & set(re.findall(r'"(.*?)"', json.dumps(schema)))
     for name, about in schema["properties"].items():
         assert about.get("description"), f"{name} is not described"
     assert "\n" not in str(tool["description"])
@@ -84,7 +87,7 @@ def test_the_schema_says_what_the_service_checks() -> None:
     assert not takes("learn", insight="a", mood="good")
     assert not takes("learn", insight="a", collection="a\x00b")
     assert not takes("learn", insight="a", collection="  ")
-    assert takes("recall", query="cups", n=100, min_confidence=1.0, context_filter=None)
+    assert takes("recall", query="cups", n=100, min_confidence=1.0, context_filter="{}")
     assert not takes("recall", query="cups", n=101)
     assert not takes("save_perception", description="wet!")
     assert not takes("forget", memory_id=0, reason="x")
@@ -103,7 +106,7 @@ def test_the_schema_says_what_the_service_checks() -> None:
     assert not takes("search_nodes", query="x" * 501)
     assert takes("search_semantic", query="x", limit=100)
     assert not takes("search_semantic", query="x", limit=101)
-    assert takes("add_reflection", target_type="global", content="x", mood=None)
+    assert takes("add_reflection", target_type="global", content="x", mood="duda")
     assert not takes("add_reflection", target_type="memory", content="x")
     assert not takes("search_reflections", query=" ")
 
@@ -129,6 +132,23 @@ def test_annotations_tell_reads_from_writes() -> None:
     }
 
 
+def test_the_instructions_name_the_tools_that_are_offered() -> None:
+    for families in ({"robot"}, {"graph"}, {"robot", "graph"}):
+        words = set(re.findall(r"[a-z]+(?:_[a-z]+)*", identity.instructions(families)))
+        offered = {tool["name"] for tool in definitions(frozenset(families))}
+        named = words & {tool["name"] for tool in definitions()}
+        assert named <= offered
+        assert len(named) >= 6
+
+
+def test_the_variable_of_another_server_is_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_FILE_PATH", "memory.jsonl")
+    told = run("stdio", "--data", str(tmp_path), given="")
+    assert "MEMORY_FILE_PATH is not used. `mnemolog import FILE" in told.stderr
+
+
 def test_constants_agree_with_their_sources() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == identity.VERSION
@@ -152,7 +172,9 @@ def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
 def test_only_the_families_asked_for_are_offered(tmp_path: Path) -> None:
     client = StdioClient(tmp_path / "data", "--toolsets", "graph", "--model", "none")
     try:
-        client.initialize()
+        told = client.initialize()["result"]["instructions"]
+        assert told == identity.instructions({"graph"})
+        assert "search_nodes" in told and "recall" not in told
         names = {tool["name"] for tool in client.ask("tools/list")["result"]["tools"]}
         assert "create_entities" in names and "learn" not in names
         refused = client.call("learn", {"insight": "grip at 15N"})

@@ -64,7 +64,7 @@ def test_the_documented_examples(
             assert client.server_info is not None
             assert client.server_info.name == "mnemolog"
             assert client.server_info.version == identity.VERSION
-            assert client.instructions == identity.INSTRUCTIONS
+            assert client.instructions == identity.instructions(("robot", "graph"))
             assert {tool.name for tool in (await client.list_tools()).tools} >= ROBOT
             await example(Robot(client), collection)
             with pytest.raises(MCPError) as unknown:

@@ -257,14 +257,45 @@ def test_what_went_wrong_is_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
     told = none("export", "-o", tmp_path / "no" / "such" / "folder", "--data", data)
     assert told.returncode == 1
-    assert told.stderr.startswith("Error: No such file or directory")
+    assert told.stderr.startswith(f"Error: {tmp_path / 'no' / 'such' / 'folder'} cannot be written")
 
 
 def test_an_empty_graph_is_an_empty_file(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+    data, file = tmp_path / "data", tmp_path / "memory.jsonl"
     none("call", "read_graph", "{}", "--data", data)
+    told = none("export", "-o", file, "--data", data)
+    assert (told.returncode, told.stderr, file.read_text()) == (0, "", "")
+    told = none("import", file, "--json", "--data", data)
+    assert told.returncode == 0
+    assert counts(json.loads(told.stdout)) == [0, 0, 0, 0]
+
+
+def test_a_file_of_something_else_is_a_failure(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "memory.json"
+    file.write_text('{"entities": [], "relations": []}')
+    told = none("import", file, "--data", data)
+    assert told.returncode == 1
+    assert "No line of memory.json is an entity or a relation" in told.stderr
+    assert none("import", file, "--json", "--data", data).returncode == 1
+
+
+def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    client = StdioClient(data, "--model", "none")
+    try:
+        client.initialize()
+        client.ok("create_entities", {"entities": [{"name": "A"}]})
+        loops = {"from": "A", "to": "A", "relationType": "is"}
+        made = client.ok("create_relations", {"relations": [loops]})["relations"]
+        client.ok("end_relation", {"relation_id": made[0]["id"]})
+        for words in ("so it goes", "and so on"):
+            client.ok("add_reflection", {"target_type": "global", "content": words})
+    finally:
+        client.close()
     told = none("export", "--data", data)
-    assert (told.returncode, told.stdout) == (0, "")
+    assert told.returncode == 0
+    assert len(told.stdout.splitlines()) == 1
+    assert told.stderr.endswith("no place for it: 1 ended relations and 2 reflections\n")
 
 
 @pytest.mark.parametrize("command", ["import", "export"])

@@ -22,6 +22,7 @@ from services.gateway.identity import HANDSHAKE_VERSIONS
 from services.gateway.mcp_server import build
 from services.gateway.pipes import Lines, Output
 from services.gateway.stdio import greeting, serve
+from services.gateway.tools import ALL as FAMILIES
 
 Message = dict[str, Any]
 
@@ -69,7 +70,9 @@ class Wire:
         async def open_calls() -> Calls:
             return self.calls
 
-        self.serving = asyncio.create_task(serve(open_calls, self.input, Output(self._server_out)))
+        self.serving = asyncio.create_task(
+            serve(open_calls, self.input, Output(self._server_out), FAMILIES)
+        )
 
     async def send(self, *messages: Message | bytes) -> None:
         lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in messages]
@@ -125,7 +128,7 @@ def call(number: int | str, tool: str = "learn", **arguments: Any) -> Message:
 @pytest.mark.parametrize("version", [*HANDSHAKE_VERSIONS, "2026-07-28", "1999-01-01"])
 def test_the_greeting_is_what_the_sdk_would_say(version: str) -> None:
     asked = json.dumps(initialize(version)).encode()
-    greeted = greeting(asked)
+    greeted = greeting(asked, FAMILIES)
     assert greeted is not None
 
     async def from_sdk() -> Message:
@@ -157,7 +160,7 @@ def test_the_greeting_is_what_the_sdk_would_say(version: str) -> None:
     ],
 )
 def test_only_a_well_formed_initialize_is_greeted(line: bytes) -> None:
-    assert greeting(line) is None
+    assert greeting(line, ("graph",)) is None
 
 
 def test_initialize_is_answered_once_and_calls_carry_who_and_where() -> None:

@@ -19,6 +19,7 @@ from tests.e2e.conftest import MNEMOLOG, PATIENCE_S, Server, StdioClient, enviro
 
 WORDS_ONLY = ("--model", "none")
 EVENTS = "mnemolog://events"
+GRAPH = "memory://knowledge-graph"
 
 Updates = asyncio.Queue[str]
 
@@ -88,7 +89,9 @@ def test_resources(way: tuple[Any, str], collection: str) -> None:
     async def test() -> None:
         async with connected(*way) as (client, _):
             listed = (await client.list_resources()).resources
-            assert [one.uri for one in listed] == [EVENTS, f"{EVENTS}/graph"]
+            assert [one.uri for one in listed] == [EVENTS, f"{EVENTS}/graph", GRAPH]
+            whole = await read(client, GRAPH)
+            assert whole == (await client.call_tool("read_graph", {})).structured_content
             (template,) = (await client.list_resource_templates()).resource_templates
             assert template.uri_template == f"{EVENTS}/robot/{{collection}}"
             uri = f"{EVENTS}/robot/{collection}"
@@ -150,6 +153,12 @@ def test_subscribing_over_stdio(tmp_path: Path) -> None:
             assert updates.qsize() < 25
             with pytest.raises(MCPError, match="There is no resource"):
                 await subscribe(client, f"{EVENTS}/foo")
+            await unsubscribe(client, two)
+            await subscribe(client, GRAPH)
+            await learn(client, "two", 31)
+            await client.call_tool("create_entities", {"entities": [{"name": "Cup"}]})
+            assert await told(updates) == GRAPH
+            assert (await read(client, GRAPH))["entities"][0]["name"] == "Cup"
 
     asyncio.run(test())
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from events.arguments import Refused
 from events.codec import Fact
 from events.graph import (
     DEFAULT_TYPE,
+    MAX_OBSERVATIONS,
     AddObservations,
     CreateEntities,
     DeleteEntities,
@@ -42,6 +44,7 @@ class Merged(msgspec.Struct, frozen=True):
 
 def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
     space = state.graph_space(ctx.call.tenant)
+    _check_counts((one.name, one.observations or []) for one in args.entities)
     merged = merge(ctx, ctx.state.space_id(space), args.entities)
     rows = [shown(entity, merged.said[name]) for name, entity in merged.known.items()]
     return Decided(space, merged.facts, {"entities": rows})
@@ -54,20 +57,21 @@ def merge(ctx: Context, place: int | None, entities: Sequence[EntityInput]) -> M
     said: dict[str, list[str]] = {}
     fresh = 0
     for one in entities:
+        kind = (one.entity_type or "").strip() and one.entity_type
         entity = known.get(one.name) or state.entity_named(ctx.state, place, one.name)
         if entity is None:
             fresh += 1
             number = ctx.state.peek_id(state.ENTITIES, fresh)
-            entity = state.Entity(number, one.name, one.entity_type or DEFAULT_TYPE)
+            entity = state.Entity(number, one.name, kind or DEFAULT_TYPE)
             said[one.name] = []
             facts.append(EntityCreated(entity_id=number, name=entity.name, entity_type=entity.type))
-        elif one.entity_type is not None and one.entity_type != entity.type:
-            entity = state.Entity(entity.id, entity.name, one.entity_type)
+        elif kind and kind != entity.type:
+            entity = state.Entity(entity.id, entity.name, kind)
             facts.append(EntityTypeChanged(entity_id=entity.id, entity_type=entity.type))
         if one.name not in said:
             said[one.name] = state.observations(ctx.state, entity.id)
         known[one.name] = entity
-        facts += added(ctx, entity.id, said[one.name], one.observations)
+        facts += added(ctx, entity.id, said[one.name], one.observations or [])
     return Merged(facts, known, said)
 
 
@@ -89,6 +93,7 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
             "Give either name with observations as a list of texts, or observations as a list of "
             "{entityName, contents}"
         )
+    _check_counts((one.entity_name, one.contents) for one in inputs)
     facts = []
     results: list[dict[str, Any]] = []
     said: dict[int, list[str]] = {}
@@ -187,6 +192,18 @@ def added(ctx: Context, entity: int, said: list[str], texts: list[str]) -> list[
     resembling = flagged(said, new, ctx.rules)
     said += new
     return [ObservationsAdded(entity_id=entity, observations=new, flagged=resembling)]
+
+
+def _check_counts(given: Iterable[tuple[str, list[str]]]) -> None:
+    """An entity may be named twice in a call; the limit is the same."""
+    counts = Counter[str]()
+    for name, texts in given:
+        counts[name] += len(texts)
+        if counts[name] > MAX_OBSERVATIONS:
+            raise Refused(
+                f"{name[:60]} gets {counts[name]} observations; at most {MAX_OBSERVATIONS} an "
+                "entity are allowed in a call"
+            )
 
 
 def _removed(ctx: Context, entity: state.Entity, texts: list[str]) -> tuple[list[str], list[Fact]]:

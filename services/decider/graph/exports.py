@@ -21,7 +21,8 @@ PAGE_BYTES = 2 * 1024 * 1024
 
 class ExportGraph(Arguments, frozen=True):
     """A page of the entities, or of the relations that hold between those up to `until`: what was
-    created after the entities were read is not half exported."""
+    created after the entities were read is not half exported. The last page counts what a memory
+    file cannot hold."""
 
     what: Literal["entities", "relations"]
     after: Cursor = 0
@@ -39,7 +40,11 @@ def answer_export(reader: Reader, call: Call, args: ExportGraph) -> Read:
         {"from": one.source, "to": one.target, "relationType": one.type} for one in found[:PAGE]
     ]
     last = found[:PAGE][-1].id if rows else args.after
-    return Read({"rows": rows, "after": last, "more": len(found) > PAGE}, [])
+    reply: dict[str, Any] = {"rows": rows, "after": last, "more": len(found) > PAGE}
+    if not reply["more"]:
+        ended, reflections = state.left_out(reader.view, space)
+        reply["left_out"] = {"ended relations": ended, "reflections": reflections}
+    return Read(reply, [])
 
 
 def _entities(reader: Reader, space: int, after: int) -> Read:

@@ -36,7 +36,7 @@ def answer_search_nodes(reader: Reader, call: Call, args: SearchNodes) -> Read:
 def answer_read_graph(reader: Reader, call: Call, args: ReadGraph) -> Read:
     space = reader.view.space_id(state.graph_space(call.tenant))
     found = [] if space is None else state.page(reader.view, space, args.cursor, args.limit + 1)
-    return _page(reader.view, found, args.limit, ended=args.include_ended)
+    return _page(reader.view, found, args.limit, ended=args.include_ended, once=True)
 
 
 def answer_open_nodes(reader: Reader, call: Call, args: OpenNodes) -> Read:
@@ -70,8 +70,9 @@ def decide_open_nodes(ctx: Context, args: OpenNodes | SearchSemantic) -> Decided
     return Decided(space, facts, {"ids": returned})
 
 
-def graph_of(view: View, ids: list[int], *, ended: bool) -> dict[str, Any]:
-    """The entities in the order of `ids`, and the relations that touch one of them."""
+def graph_of(view: View, ids: list[int], *, ended: bool, once: bool = False) -> dict[str, Any]:
+    """The entities in the order of `ids`, and the relations that touch one of them; `once`: those
+    of which the later entity is among them, so that no two pages have the same."""
     if not ids:
         return {"entities": [], "relations": []}
     by_id = {entity.id: entity for entity in state.entities(view, ids)}
@@ -83,7 +84,9 @@ def graph_of(view: View, ids: list[int], *, ended: bool) -> dict[str, Any]:
             if number in by_id
         ],
         "relations": [
-            shown_relation(one, ended=ended) for one in state.relations_of(view, ids, ended=ended)
+            shown_relation(one, ended=ended)
+            for one in state.relations_of(view, ids, ended=ended)
+            if not once or max(one.source_id, one.target_id) in by_id
         ],
     }
 
@@ -102,9 +105,9 @@ def shown_relation(relation: state.Relation, *, ended: bool) -> dict[str, Any]:
     return found
 
 
-def _page(view: View, found: list[int], limit: int, *, ended: bool) -> Read:
+def _page(view: View, found: list[int], limit: int, *, ended: bool, once: bool = False) -> Read:
     ids = found[:limit]
-    reply = graph_of(view, ids, ended=ended)
+    reply = graph_of(view, ids, ended=ended, once=once)
     if len(found) > limit:
         reply["next_cursor"] = ids[-1]
     return Read(reply, ids)

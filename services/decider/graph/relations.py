@@ -37,6 +37,15 @@ class Missing(msgspec.Struct, frozen=True):
     name: str
 
 
+class Holds(msgspec.Struct, frozen=True):
+    """The relation that is there already."""
+
+    relation_id: int
+
+
+Related = RelationCreated | Missing | Holds
+
+
 def decide_create_relations(ctx: Context, args: CreateRelations) -> Decided:
     space = state.graph_space(ctx.call.tenant)
     facts: list[Fact] = []
@@ -48,23 +57,22 @@ def decide_create_relations(ctx: Context, args: CreateRelations) -> Decided:
             error = f"Entity not found: {made.name}"
             rows.append({"error": error})
             errors.append(error)
-        elif made is None:
-            rows.append({**_named(one), "error": "Relation already exists"})
+            continue
+        rows.append({"id": made.relation_id, **_named(one)})
+        if isinstance(made, Holds):
+            rows[-1]["error"] = "Relation already exists"
         else:
             facts.append(made)
-            rows.append({"id": made.relation_id, **_named(one)})
     reply: dict[str, Any] = {"relations": rows}
     if errors:
         reply["errors"] = errors
     return Decided(space, facts, reply)
 
 
-def relate(
-    ctx: Context, place: int | None, relations: Sequence[RelationInput]
-) -> list[RelationCreated | Missing | None]:
-    """For each relation: that it was created, which entity it lacks, or None: it holds already."""
-    made: set[tuple[int, int, str]] = set()
-    found: list[RelationCreated | Missing | None] = []
+def relate(ctx: Context, place: int | None, relations: Sequence[RelationInput]) -> list[Related]:
+    """For each relation: that it was created, which entity it lacks, or that it holds already."""
+    made: dict[tuple[int, int, str], int] = {}
+    found: list[Related] = []
     for one in relations:
         source = state.entity_named(ctx.state, place, one.source)
         target = state.entity_named(ctx.state, place, one.target)
@@ -72,13 +80,14 @@ def relate(
             found.append(Missing(one.source if source is None else one.target))
             continue
         key = (source.id, target.id, one.relation_type)
-        if key in made or state.active_relation(ctx.state, *key) is not None:
-            found.append(None)
+        there = state.active_relation(ctx.state, *key)
+        if key in made or there is not None:
+            found.append(Holds(made[key] if there is None else there.id))
             continue
-        made.add(key)
+        made[key] = ctx.state.peek_id(state.RELATIONS, len(made) + 1)
         found.append(
             RelationCreated(
-                relation_id=ctx.state.peek_id(state.RELATIONS, len(made)),
+                relation_id=made[key],
                 source_id=source.id,
                 target_id=target.id,
                 relation_type=one.relation_type,
@@ -105,7 +114,7 @@ def decide_delete_relations(ctx: Context, args: DeleteRelations) -> Decided:
             continue
         gone.add(found.id)
         facts.append(RelationDeleted(relation=kept(found)))
-        deleted.append(_named(one))
+        deleted.append({"id": found.id, **_named(one)})
     reply: dict[str, Any] = {"deleted": deleted}
     if errors:
         reply["errors"] = errors

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from events.arguments import Refused
+from events.arguments import MAX_ARGUMENT_BYTES, Refused
 from events.codec import Fact
 from events.envelope import Call
 from events.graph import (
+    MAX_PAGE,
+    MAX_SPLITS,
     AnalyzeEntitySplit,
     EntityCreated,
     EntitySplit,
@@ -38,6 +41,8 @@ EMBEDDED_CHARACTERS = 256
 MAX_CANDIDATES = 200
 MAX_CHARACTERS = 4_000_000
 MAX_NAME = 512
+ROOM_BYTES = MAX_ARGUMENT_BYTES * 3 // 4
+"""For the observations of a proposal; names, and how a client writes JSON, need some, too."""
 CONTAINS, PART_OF = "contiene", "parte_de"
 
 
@@ -72,9 +77,11 @@ def answer_propose(reader: Reader, call: Call, args: ProposeEntitySplit) -> Read
         for topic, texts in analysis.topics.items():
             if len(texts) > 1 and topic != OTHERS:
                 parts[_part_name(reader, place, entity.name, topic, parts)] = texts
+    wanted = sum(map(len, parts.values()))
+    parts = _at_once(parts)
     if not parts:
         return Read({"proposal": None}, [entity.id])
-    proposal = {
+    proposal: dict[str, Any] = {
         "original_entity": {"name": entity.name, "entity_type": entity.type},
         "suggested_splits": [
             {"name": name, "entity_type": entity.type, "observations": texts}
@@ -95,6 +102,9 @@ def answer_propose(reader: Reader, call: Call, args: ProposeEntitySplit) -> Read
             "num_topics": len(analysis.topics),
         },
     }
+    later = wanted - sum(map(len, parts.values()))
+    if later:
+        proposal["left_for_later"] = later
     return Read({"proposal": proposal}, [entity.id])
 
 
@@ -213,6 +223,22 @@ def _part_name(
         names.add(name)
 
 
+def _at_once(parts: dict[str, list[str]]) -> dict[str, list[str]]:
+    """As much of the parts as `execute_entity_split` takes in one call."""
+    room = ROOM_BYTES
+    fitting: dict[str, list[str]] = {}
+    for name, texts in islice(parts.items(), MAX_SPLITS):
+        taken = []
+        for text in texts[:MAX_PAGE]:
+            room -= len(msgspec.json.encode(text)) + 1
+            if room < 0:
+                break
+            taken.append(text)
+        if taken:
+            fitting[name] = taken
+    return fitting
+
+
 def _moved(entity: str, said: list[str], splits: list[SplitInput]) -> list[str]:
     """All that is to be moved, in order; refuses what cannot be."""
     known, moved, names = set(said), dict[str, None](), set[str]()
@@ -225,7 +251,8 @@ def _moved(entity: str, said: list[str], splits: list[SplitInput]) -> list[str]:
                 raise Refused(f"{entity} does not have the observation {_cut(text)!r}")
             if text in moved:
                 raise Refused(
-                    f"The observation {_cut(text)!r} is to be moved twice; it can go to one part"
+                    f"The observation {_cut(text)!r} is to be moved twice; name it once, in one "
+                    "part"
                 )
             moved[text] = None
     return list(moved)

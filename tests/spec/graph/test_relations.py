@@ -58,7 +58,7 @@ def test_each_relation_to_an_unknown_entity_is_reported(graph: Graph) -> None:
 
 
 def test_a_relation_that_exists_is_reported(graph: Graph) -> None:
-    known = {**USES, "error": "Relation already exists"}
+    known = {"id": 1, **USES, "error": "Relation already exists"}
     graph.after(relate(USES)).when(relate(USES)).then().then_reply({"relations": [known]})
 
 
@@ -68,7 +68,7 @@ def test_a_relation_twice_in_a_call_is_made_once(graph: Graph) -> None:
         {
             "relations": [
                 {"id": 1, **USES},
-                {**USES, "error": "Relation already exists"},
+                {"id": 1, **USES, "error": "Relation already exists"},
                 {"id": 2, **likes},
             ]
         }
@@ -85,7 +85,7 @@ def test_an_entity_may_relate_to_itself(graph: Graph) -> None:
     own = triple("A", "calls", "A")
     graph.when(relate(own)).then_reply({"relations": [{"id": 1, **own}]})
     assert graph.told(open_nodes("A"))["relations"] == [{"id": 1, **own}]
-    graph.when(unrelate(own)).then_reply({"deleted": [own]})
+    graph.when(unrelate(own)).then_reply({"deleted": [{"id": 1, **own}]})
 
 
 # --- delete_relations ----------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_an_entity_may_relate_to_itself(graph: Graph) -> None:
 def test_a_relation_is_deleted_by_the_whole_triple(graph: Graph) -> None:
     graph.after(relate(USES, triple("A", "likes", "B"))).when(unrelate(USES)).then(
         RelationDeleted(relation=RelationKept(1, "A", "B", "uses"))
-    ).then_reply({"deleted": [USES]})
+    ).then_reply({"deleted": [{"id": 1, **USES}]})
     assert [one["id"] for one in graph.told(read(include_ended=True))["relations"]] == [2]
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_deleted_is_reported_and_the_rest_deleted(graph: Graph) -
         )
     ).then(RelationDeleted(relation=RelationKept(1, "A", "B", "uses"))).then_reply(
         {
-            "deleted": [USES],
+            "deleted": [{"id": 1, **USES}],
             "errors": [
                 "Relation not found: B -> A (uses)",
                 "Entity not found: A or X",

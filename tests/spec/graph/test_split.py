@@ -215,6 +215,22 @@ def test_a_proposed_name_is_nobody_elses(large: Graph) -> None:
     assert names == ["P - Tests 3", "P - Deploy 2", "P - Colour"]
 
 
+@pytest.mark.parametrize(("count", "length"), [(1_300, 20), (900, 1_500)])
+def test_a_proposal_is_no_larger_than_what_can_be_carried_out(
+    graph: Graph, count: int, length: int
+) -> None:
+    texts = [text.ljust(length, "x") for text in grown(count, 30)]
+    graph.after(create(entity("P")))
+    for start in range(0, len(texts), 100):
+        graph.after(add("P", *texts[start : start + 100]))
+    proposal = graph.told(propose("P"))["proposal"]
+    parts = proposal["suggested_splits"]
+    moved = sum(len(one["observations"]) for one in parts)
+    assert 0 < proposal["left_for_later"] <= len(texts) - moved
+    graph.after(split("P", *parts))
+    assert len(graph.said("P")) == len(texts) - moved
+
+
 def test_what_is_proposed_can_be_carried_out(large: Graph) -> None:
     long = "P" * 512
     texts = grown(12, 10)
@@ -336,11 +352,11 @@ REFUSED: dict[str, tuple[Ask, str]] = {
     ),
     "one observation in two parts": (
         split("P", part("Q", "T", "a"), part("R", "T", "a")),
-        "The observation 'a' is to be moved twice; it can go to one part",
+        "The observation 'a' is to be moved twice; name it once, in one part",
     ),
     "one observation twice in a part": (
         split("P", part("Q", "T", "a", "a")),
-        "The observation 'a' is to be moved twice; it can go to one part",
+        "The observation 'a' is to be moved twice; name it once, in one part",
     ),
     "two parts of one name": (
         split("P", part("Q", "T", "a"), part("Q", "T", "b")),

@@ -134,7 +134,7 @@ def test_without_the_model_there_is_an_error_that_says_what_to_do(graph: Graph) 
 
 
 @pytest.mark.parametrize("name", ["threshold", "containment_threshold"])
-@pytest.mark.parametrize("value", [-0.1, 1.1, "0.9", None])
+@pytest.mark.parametrize("value", [-0.1, 1.1, "0.9"])
 def test_a_threshold_is_a_number_from_0_to_1(graph: Graph, name: str, value: object) -> None:
     graph.after(create(entity("P")))
     graph.when(ask("find_duplicate_observations", entity_name="P", **{name: value})).then_refused(
@@ -340,7 +340,7 @@ def test_what_is_stale(graph: Graph) -> None:
     assert stale(graph, 50.9, stale_days=0.95) == ["twice"]
 
 
-@pytest.mark.parametrize("value", [-1, -0.001, 36_501, "90", None])
+@pytest.mark.parametrize("value", [-1, -0.001, 36_501, "90"])
 def test_stale_days_are_a_number_of_days(graph: Graph, value: object) -> None:
     graph.when(ask("consolidation_report", stale_days=value)).then_refused(
         "stale_days must be a number from 0.0 to 36500.0, not …"

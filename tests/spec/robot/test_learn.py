@@ -142,7 +142,7 @@ def test_a_context_that_is_no_object_is_refused(robot: Robot, context: str) -> N
 
 def test_an_unknown_argument_is_refused_with_those_that_exist(robot: Robot) -> None:
     robot.when(learn("Approach from the left", colection="lab")).then_refused(
-        "Unknown argument 'colection'; Learn takes insight, context, collection, session_id"
+        "Unknown argument 'colection'; there are insight, context, collection, session_id"
     )
 
 
