@@ -27,7 +27,7 @@ from events.graph import (
 from projections.language.characters import fold, strip_accents
 from projections.limbic import DEGREE_CAP, Together, Use
 from projections.state.meaning import ENTITY, forget_meaning, to_describe
-from projections.state.store import Moment, View, Writable, evolves, marks
+from projections.state.store import Moment, Sample, View, Writable, evolves, marks
 
 ENTITIES = "entity"
 RELATIONS = "relation"
@@ -37,6 +37,8 @@ _LOOKED_UP = 2
 """So many trigrams are looked up together: more of them narrow little and cost more."""
 _SAMPLE = 500
 """So many texts, drawn at random, tell how common a trigram is."""
+_COMMON = 10
+"""What so many of those contain is common."""
 _LOOKED_AT = 100
 
 
@@ -246,35 +248,52 @@ def containing(view: View, space: int, text: str, after: int, limit: int) -> lis
     """Ids past `after` of entities whose name, type or an observation contains `text`.
 
     An index of trigrams tells which texts may contain it: those that have its most telling ones.
-    What is shorter than three characters is looked for one by one.
+    What many texts contain, and what is shorter than three characters, is looked for in one entity
+    after the other until there are enough.
     """
     if not text.strip():
         return page(view, space, after, limit)
     wanted = folded(text)
     if not wanted:  # Nothing but what cannot be seen: it is in every text, and says nothing.
         return []
-    texts, match, asked = "node", "", list[str]()
-    if len(wanted) >= _TRIGRAM:
-        texts = "node_text CROSS JOIN node ON node.id = node_text.rowid"
-        match = "node_text MATCH ? AND "
-        asked = [" AND ".join(map(_quoted, _telling(view, wanted)))]
-    # CROSS: the hits come first. Left to choose, SQLite goes through every entity for a rare text.
-    rows = view.all(
-        f"SELECT DISTINCT entity.id FROM {texts} CROSS JOIN entity ON entity.id = node.entity"
-        f" WHERE {match}instr(node.content, ?) AND entity.space = ? AND entity.id > ?"
-        " ORDER BY entity.id LIMIT ?",
-        *asked,
-        wanted,
-        space,
-        after,
-        limit,
-    )
+    sample = _sampled(view)
+    telling = _telling(sample, wanted)
+    if not telling or _is_common(sample, wanted, telling[0]):
+        rows = view.all(
+            "SELECT id FROM entity WHERE space = ? AND id > ? AND EXISTS (SELECT 1 FROM node"
+            " WHERE node.entity = entity.id AND instr(content, ?)) ORDER BY id LIMIT ?",
+            space,
+            after,
+            wanted,
+            limit,
+        )
+    else:
+        # CROSS: the hits come first. Left to choose, SQLite goes through every entity.
+        rows = view.all(
+            "SELECT DISTINCT entity.id FROM node_text CROSS JOIN node ON node.id = node_text.rowid"
+            " CROSS JOIN entity ON entity.id = node.entity WHERE node_text MATCH ?"
+            " AND instr(node.content, ?) AND entity.space = ? AND entity.id > ?"
+            " ORDER BY entity.id LIMIT ?",
+            " AND ".join(map(_quoted, telling)),
+            wanted,
+            space,
+            after,
+            limit,
+        )
     return [row[0] for row in rows]
 
 
-def _telling(view: View, wanted: str) -> list[str]:
-    """The trigrams of a text that the fewest others should have; none overlaps another."""
-    seen = _sampled(view)
+def _is_common(sample: Sample, wanted: str, rarest: str) -> bool:
+    """Whether so many texts should contain it that its index would bring too many of them."""
+    if sample.seen[rarest] < _COMMON:
+        return False
+    return sum(wanted in text for text in sample.texts) >= _COMMON
+
+
+def _telling(sample: Sample, wanted: str) -> list[str]:
+    """The trigrams of a text that the fewest others should have, the rarest first; none overlaps
+    another."""
+    seen = sample.seen
     places = range(min(len(wanted) - _TRIGRAM + 1, _LOOKED_AT))
     chosen: list[int] = []
     for place in sorted(places, key=lambda i: seen[wanted[i : i + _TRIGRAM]]):
@@ -285,8 +304,9 @@ def _telling(view: View, wanted: str) -> list[str]:
     return [wanted[i : i + _TRIGRAM] for i in chosen]
 
 
-def _sampled(view: View) -> Counter[str]:
-    """How many texts of a sample have a trigram; drawn anew when the graph has doubled.
+def _sampled(view: View) -> Sample:
+    """Some of the texts, and how many of them have a trigram; drawn anew when the graph has
+    doubled.
 
     Counting in the index would be exact, and takes longer than the search itself.
     """
@@ -294,12 +314,12 @@ def _sampled(view: View) -> Counter[str]:
     last = view.one("SELECT max(id) FROM node")[0] or 0
     if last > 2 * sample.drawn_from:
         drawn = Random(last).sample(range(1, last + 1), min(_SAMPLE, last))
-        texts = view.all(f"SELECT content FROM node WHERE id IN ({marks(drawn)})", *drawn)
+        rows = view.all(f"SELECT content FROM node WHERE id IN ({marks(drawn)})", *drawn)
         seen: Counter[str] = Counter()
-        for (text,) in texts:
+        for (text,) in rows:
             seen.update({text[i : i + _TRIGRAM] for i in range(len(text) - _TRIGRAM + 1)})
-        sample.drawn_from, sample.seen = last, seen
-    return sample.seen
+        sample.drawn_from, sample.seen, sample.texts = last, seen, [row[0] for row in rows]
+    return sample
 
 
 def _quoted(gram: str) -> str:

@@ -60,6 +60,7 @@ class Sample:
         self.drawn_from = 0
         """How many texts there were."""
         self.seen: Counter[str] = Counter()
+        self.texts: list[str] = []
 
 
 class View:

@@ -115,6 +115,18 @@ def pages(graph: Graph, asked: Any, limit: int) -> list[str]:
         told = graph.told(asked(limit=limit, cursor=told["next_cursor"]))
 
 
+def test_what_is_common_is_found_like_what_is_rare(graph: Graph) -> None:
+    for i in range(40):
+        kept = "kept in the hall" if i % 2 else "lost in the yard"
+        graph.after(create(entity(f"n{i}", None, f"thing {i} is {kept}", "seen, kept in mind")))
+    odd = [f"n{i}" for i in range(1, 40, 2)]
+    for limit in (3, 7, 100):
+        assert pages(graph, lambda **more: search("KEPT in the h", **more), limit) == odd
+    assert graph.names(search("kept in")) == [f"n{i}" for i in range(40)]
+    assert graph.names(search("lost in the hall")) == []
+    assert graph.names(search("thing 7 is kept")) == ["n7"]
+
+
 def test_a_cursor_outlives_what_is_deleted_and_added(graph: Graph) -> None:
     graph.after(create(*(entity(f"n{i}") for i in range(6))))
     cursor = graph.told(read(limit=3))["next_cursor"]
