@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sqlite3
 from pathlib import Path
@@ -14,13 +15,13 @@ from events.ids import partition_of_id, partition_of_space
 from events.log import LogError
 from infra.settings import Settings
 from projections.state import robot as state
-from projections.state.graph import graph_space, named
+from projections.state.graph import graph_space
 from projections.state.store import View
 from projections.times import iso
 from services import audit as audits
 from services.cli.common import data_option, log_option
 from services.cli.common import settings as settings_of
-from services.cli.lives import Subject, SubjectType, concerns, sentence
+from services.cli.lives import Subject, SubjectType, concerns, explained, life_of, sentence
 from services.cli.show import add_row, console, fail, print_json, progress_bar, table, visible
 from services.node.follow import ReadableLog
 from services.node.logs import reading
@@ -48,7 +49,7 @@ def show(
     """The life of a thing: every call that touched it, who made it, when, and what changed.
 
     ID is a memory's number, entity:NAME, relation:NUMBER or reflection:NUMBER. What was deleted
-    has a life, too.
+    has a life, too. What became of a relation is part of the lives of both its entities.
     """
     store = _open(ctx, data, log)
     settings, count = store.settings, store.log.partitions
@@ -199,34 +200,23 @@ def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
 def _life(
     log: ReadableLog, view: View, tenant: str, thing: Subject
 ) -> tuple[Subject, list[dict[str, Any]]]:
-    """What happened to `thing`, oldest first. An entity's name may have had several ids."""
-    if thing.kind == "entity":
-        made = _entries(log, view, named(graph_space(tenant), thing.name))
-        ids = frozenset(
-            fact["entity_id"]
-            for entry in made
-            for fact in entry.facts
-            if fact["fact"] == "graph.entity_created" and fact["name"] == thing.name
-        )
-        thing = msgspec.structs.replace(thing, ids=ids)
-        subjects = [f"entity:{number}" for number in sorted(ids)]
-    else:
-        subjects = [f"{thing.kind}:{thing.number}"]
-    return thing, [_told(one, thing) for one in _entries(log, view, *subjects)]
+    """What happened to `thing`, oldest first."""
 
+    @functools.cache
+    def entry(offset: int) -> audits.Entry | None:
+        return audits.entry_of(log, view.partition, offset)
 
-def _entries(log: ReadableLog, view: View, *subjects: str) -> list[audits.Entry]:
-    marks = ",".join("?" * len(subjects))
-    rows = view.all(
-        f"SELECT DISTINCT call_offset FROM audit WHERE subject IN ({marks}) ORDER BY call_offset",
-        *subjects,
-    )
-    found = [audits.entry_of(log, view.partition, row[0]) for row in rows]
-    return [one for one in found if one is not None]
+    def facts(offset: int) -> list[dict[str, Any]]:
+        found = entry(offset)
+        return [] if found is None else found.facts
+
+    view.run("BEGIN")  # One moment of the state, whatever goes on beside.
+    thing, calls = life_of(view, tenant, thing, facts)
+    return thing, [_told(one, thing) for one in map(entry, calls) if one is not None]
 
 
 def _told(entry: audits.Entry, thing: Subject) -> dict[str, Any]:
-    facts = [fact for fact in entry.facts if concerns(fact, thing)]
+    facts = [explained(fact, thing) for fact in entry.facts if concerns(fact, thing)]
     why = next((str(fact["reason"]) for fact in facts if "reason" in fact), "")
     return {
         "at": iso(entry.at_us),

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 import msgspec
 
+from projections.state import graph as state
+from projections.state.store import View
+
+Fact = dict[str, Any]
+
+
+class Relation(msgspec.Struct, frozen=True):
+    """What a relation says, or said until it was deleted, and whether it was ended."""
+
+    source: str
+    target: str
+    relation_type: str
+    ended: bool = False
+
 
 class Subject(msgspec.Struct, frozen=True):
     """A memory, relation or reflection by its number, an entity by its name (and the ids it has
-    had)."""
+    had). `relations` are by number all that an entity has had, or the relation itself."""
 
     kind: str
     number: int = 0
     name: str = ""
     ids: frozenset[int] = frozenset()
+    relations: dict[int, Relation] = {}
 
     def __str__(self) -> str:
-        return f"{self.kind.capitalize()} {self.name or self.number}"
+        known = f"{self.kind.capitalize()} {self.name or self.number}"
+        said = self.relations.get(self.number)
+        return known if said is None else f"{known}: {_arrow(msgspec.to_builtins(said))}"
 
 
 class SubjectType(click.ParamType):
@@ -48,7 +66,44 @@ class SubjectType(click.ParamType):
         )
 
 
-def concerns(fact: dict[str, Any], subject: Subject) -> bool:
+def life_of(
+    view: View, tenant: str, subject: Subject, facts: Callable[[int], list[Fact]]
+) -> tuple[Subject, list[int]]:
+    """The subject with all that is known of it, and the calls that touched it, oldest first.
+
+    `facts` tells what a call came to. What became of an entity's relations is found by their
+    numbers, which are in the facts that created them.
+    """
+    ids, numbers, standing = subject.ids, set[int](), list[state.Relation]()
+    if subject.kind == "entity":
+        name = state.named(state.graph_space(tenant), subject.name)
+        ids = frozenset(
+            fact["entity_id"]
+            for fact in _all(facts, _calls(view, name))
+            if fact["fact"] == "graph.entity_created" and fact["name"] == subject.name
+        )
+        calls = _calls(view, *[f"entity:{number}" for number in ids])
+        numbers = {
+            fact["relation_id"]
+            for fact in _all(facts, calls)
+            if fact["fact"] == "graph.relation_created"
+            and not ids.isdisjoint((fact["source_id"], fact["target_id"]))
+        }
+        calls |= _calls(view, *[f"relation:{number}" for number in numbers])
+        standing = state.relations_of(view, ids, ended=True)
+    else:
+        calls = _calls(view, f"{subject.kind}:{subject.number}")
+        if subject.kind == "relation":
+            numbers = {subject.number}
+            found = state.relation(view, subject.number)
+            standing = [] if found is None else [found[0]]
+    relations = _said(_all(facts, calls), numbers, standing)
+    subject = msgspec.structs.replace(subject, ids=ids, relations=relations)
+    touching = [call for call in calls if any(concerns(one, subject) for one in facts(call))]
+    return subject, sorted(touching)
+
+
+def concerns(fact: Fact, subject: Subject) -> bool:
     family = "robot." if subject.kind == "memory" else "graph."
     if not fact["fact"].startswith(family):
         return False
@@ -63,12 +118,36 @@ def concerns(fact: dict[str, Any], subject: Subject) -> bool:
     if subject.kind == "entity":
         numbers = {fact.get("entity_id"), fact.get("source_id"), fact.get("target_id")}
         numbers |= {part["entity_id"] for part in fact.get("parts", ())}
-        return not subject.ids.isdisjoint(numbers)
-    kept = [fact["relation"]] if "relation" in fact else fact.get("relations", [])
-    return subject.number in {fact.get("relation_id"), *(one["relation_id"] for one in kept)}
+        if not subject.ids.isdisjoint(numbers):
+            return True
+    touched = {fact.get("relation_id"), *(one["relation_id"] for one in _kept(fact))}
+    own = {subject.number} if subject.kind == "relation" else subject.relations.keys()
+    return not touched.isdisjoint(own)
 
 
-def sentence(fact: dict[str, Any], subject: Subject) -> str:
+def explained(fact: Fact, subject: Subject) -> Fact:
+    """The fact with what it leaves out about the subject's relations: what one that was created or
+    ended says, and whether one that was deleted with an entity had been ended."""
+    relations = subject.relations
+    match fact["fact"]:
+        case "graph.relation_created" | "graph.relation_ended" if fact["relation_id"] in relations:
+            said = relations[fact["relation_id"]]
+            names = {"source": said.source, "target": said.target}
+            return {**fact, **names, "relation_type": said.relation_type}
+        case "graph.entity_deleted":
+            kept = [
+                {**one, "ended": relations[one["relation_id"]].ended}
+                if one["relation_id"] in relations
+                else one
+                for one in fact["relations"]
+            ]
+            return {**fact, "relations": kept}
+        case _:
+            return fact
+
+
+def sentence(fact: Fact, subject: Subject) -> str:
+    """What an explained fact says to a person."""
     match fact["fact"]:
         case "robot.memory_learned":
             return f"learned: {fact['content']}"
@@ -96,26 +175,68 @@ def sentence(fact: dict[str, Any], subject: Subject) -> str:
         case "graph.entity_split":
             moved = sum(one["moved"] for one in fact["parts"] if one["entity_id"] in subject.ids)
             return f"observations moved here from {fact['name']}: {moved}"
-        case "graph.entity_deleted" if subject.kind == "entity":
+        case "graph.entity_deleted" if fact["entity_id"] in subject.ids:
             said = [f"- {one}" for one in fact["observations"]]
             relations = [f"- {_arrow(one)}" for one in fact["relations"]]
             return "\n".join(["deleted; it said:", *said, *relations])
         case "graph.entity_deleted":
-            return f"deleted with entity {fact['name']}"
+            own = [one for one in fact["relations"] if one["relation_id"] in subject.relations]
+            return "\n".join(f"{_relation(one)} deleted with entity {fact['name']}" for one in own)
         case "graph.reflection_added" if subject.kind == "reflection":
             mood = f" ({fact['mood']})" if fact.get("mood") else ""
             return f"{fact['author']}{mood}: {fact['content']}"
         case "graph.reflection_added":
             return f"reflection {fact['reflection_id']} by {fact['author']}: {fact['content']}"
         case "graph.relation_created":
-            return f"relation {fact['relation_id']} ({fact['relation_type']}) created"
+            return f"{_relation(fact)} created"
         case "graph.relation_ended":
-            return f"relation {fact['relation_id']} ended"
+            return f"{_relation(fact)} ended"
         case "graph.relation_deleted":
-            return f"deleted: {_arrow(fact['relation'])}"
+            return f"{_relation(fact['relation'])} deleted"
         case other:
             return str(other)
 
 
+def _calls(view: View, *subjects: str) -> set[int]:
+    sql = "SELECT call_offset FROM audit WHERE subject = ?"
+    return {row[0] for subject in subjects for row in view.all(sql, subject)}
+
+
+def _all(facts: Callable[[int], list[Fact]], calls: Iterable[int]) -> list[Fact]:
+    return [fact for call in sorted(calls) for fact in facts(call)]
+
+
+def _said(
+    facts: list[Fact], numbers: set[int], standing: Iterable[state.Relation]
+) -> dict[int, Relation]:
+    """What the relations say: the state knows those that stand, the log what the others said."""
+    said = {one.id: Relation(one.source, one.target, one.type) for one in standing}
+    for kept in (one for fact in facts for one in _kept(fact)):
+        relation = Relation(kept["source"], kept["target"], kept["relation_type"])
+        said[kept["relation_id"]] = relation
+    ended = {one["relation_id"] for one in facts if one["fact"] == "graph.relation_ended"}
+    return {
+        number: msgspec.structs.replace(said[number], ended=number in ended)
+        for number in sorted(numbers & said.keys())
+    }
+
+
+def _kept(fact: Fact) -> list[dict[str, Any]]:
+    """The relations that are gone with a fact, as it keeps them."""
+    match fact:
+        case {"fact": "graph.relation_deleted", "relation": one}:
+            return [one]
+        case {"fact": "graph.entity_deleted", "relations": kept}:
+            return list(kept)
+        case _:
+            return []
+
+
+def _relation(one: dict[str, Any]) -> str:
+    said = f": {_arrow(one)}" if "source" in one else ""
+    return f"relation {one['relation_id']}{said}"
+
+
 def _arrow(relation: dict[str, Any]) -> str:
-    return f"{relation['source']} {relation['relation_type']} {relation['target']}"
+    ended = " (ended)" if relation.get("ended") else ""
+    return f"{relation['source']} {relation['relation_type']} {relation['target']}{ended}"

@@ -54,13 +54,95 @@ def test_a_deleted_entity_tells_what_it_said_and_who_deleted_it(data: Path) -> N
     told = [(one["actor"], one["changes"]) for one in life(data, f"entity:{NAME}")]
     assert told == [
         ("ann", ["created, a Project", "+ ran on Vercel"]),
-        ("ann", ["relation 1 (uses) created"]),
+        ("ann", [f"relation 1: {NAME} uses B created"]),
         ("eve", [f"deleted; it said:\n- ran on Vercel\n- {NAME} uses B"]),
         ("ben", ["created, a Generic"]),
     ]
-    assert life(data, "relation:1")[-1]["changes"] == [f"deleted with entity {NAME}"]
+    assert life(data, "relation:1")[-1]["changes"] == [
+        f"relation 1: {NAME} uses B deleted with entity {NAME}"
+    ]
     shown = run("audit", "show", f"entity:{NAME}", "--data", str(data))
     assert NAME in shown.stdout
+
+
+def test_both_ends_of_a_relation_tell_what_became_of_it(data: Path) -> None:
+    names = [{"name": name} for name in ("A", "B", "C")]
+    triples = [
+        ("A", "uses", "B"),
+        ("A", "uses", "C"),
+        ("A", "contains", "B"),
+        ("B", "part_of", "A"),
+        ("A", "calls", "A"),
+    ]
+    named = [{"from": a, "relationType": kind, "to": b} for a, kind, b in triples]
+    call(data, "ann", "create_entities", {"entities": names})
+    call(data, "ann", "create_relations", {"relations": named})
+    for number in (1, 3, 5):
+        call(data, "ben", "end_relation", {"relation_id": number})
+    call(data, "ann", "create_relations", {"relations": named[:1]})
+    call(data, "ben", "delete_relations", {"relations": named[1:2]})
+    call(data, "eve", "delete_entities", {"entityNames": ["A"]})
+
+    def told(thing: str) -> list[tuple[str, list[str]]]:
+        return [(one["actor"], one["changes"]) for one in life(data, thing)]
+
+    ended = [
+        ("ben", ["relation 1: A uses B ended"]),
+        ("ben", ["relation 3: A contains B ended", "relation 4: B part_of A ended"]),
+    ]
+    assert told("entity:A") == [
+        ("ann", ["created, a Generic"]),
+        (
+            "ann",
+            [
+                "relation 1: A uses B created",
+                "relation 2: A uses C created",
+                "relation 3: A contains B created",
+                "relation 4: B part_of A created",
+                "relation 5: A calls A created",
+            ],
+        ),
+        *ended,
+        ("ben", ["relation 5: A calls A ended"]),
+        ("ann", ["relation 6: A uses B created"]),
+        ("ben", ["relation 2: A uses C deleted"]),
+        (
+            "eve",
+            [
+                "deleted; it said:\n- A uses B (ended)\n- A contains B (ended)\n"
+                "- B part_of A (ended)\n- A calls A (ended)\n- A uses B"
+            ],
+        ),
+    ]
+    assert told("entity:B")[2:] == [
+        *ended,
+        ("ann", ["relation 6: A uses B created"]),
+        (
+            "eve",
+            [
+                "relation 1: A uses B (ended) deleted with entity A\n"
+                "relation 3: A contains B (ended) deleted with entity A\n"
+                "relation 4: B part_of A (ended) deleted with entity A\n"
+                "relation 6: A uses B deleted with entity A"
+            ],
+        ),
+    ]
+    assert told("entity:C")[1:] == [
+        ("ann", ["relation 2: A uses C created"]),
+        ("ben", ["relation 2: A uses C deleted"]),
+    ]
+    assert told("relation:4") == [
+        ("ann", ["relation 4: B part_of A created"]),
+        ("ben", ["relation 4: B part_of A ended"]),
+        ("eve", ["relation 4: B part_of A (ended) deleted with entity A"]),
+    ]
+    facts = [fact for one in life(data, "relation:6") for fact in one["facts"]]
+    assert [facts[0][end] for end in ("source", "relation_type", "target")] == ["A", "uses", "B"]
+    shown = run("audit", "show", "relation:1", "--data", str(data))
+    assert "Relation 1: A uses B (ended)" in shown.stdout
+    before = {thing: life(data, thing) for thing in ("entity:A", "entity:B", "relation:1")}
+    assert run("rebuild", "--data", str(data)).returncode == 0
+    assert {thing: life(data, thing) for thing in before} == before
 
 
 def test_a_reflection_is_part_of_the_life_of_what_it_is_about(data: Path) -> None:
