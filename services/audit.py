@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -155,8 +155,11 @@ class Entry(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.decision.reply) if self.decision.reply else None
 
 
-def entry_of(log: ReadableLog, partition: int, call_offset: int) -> Entry | None:
-    """The call at `call_offset` with its counting decision; None while it is undecided."""
+def entry_of(
+    log: ReadableLog, partition: int, call_offset: int, void: Collection[int]
+) -> Entry | None:
+    """The call at `call_offset` with its counting decision; None while it is undecided. `void` are
+    the offsets of decisions that do not count: the state knows them."""
     stored = log.calls(partition, call_offset, 1)
     if not stored:
         return None
@@ -165,6 +168,8 @@ def entry_of(log: ReadableLog, partition: int, call_offset: int) -> Entry | None
     # Void decisions only ever push the counting one further back.
     while batch := log.decisions(partition, start, 32):
         for one in batch:
+            if one.offset in void:
+                continue
             decision = decode_decision(one.data)
             if decision.call_offset == call_offset and decision.call_hash == call_hash:
                 return _entry(stored[0].data, decision)
@@ -172,10 +177,12 @@ def entry_of(log: ReadableLog, partition: int, call_offset: int) -> Entry | None
     return None
 
 
-def latest(log: ReadableLog, partition: int, *, refused_only: bool = False) -> Iterator[Entry]:
+def latest(
+    log: ReadableLog, partition: int, void: Collection[int], *, refused_only: bool = False
+) -> Iterator[Entry]:
     """Calls with their outcome, newest first."""
     for offset in range(log.end(partition).calls - 1, -1, -1):
-        entry = entry_of(log, partition, offset)
+        entry = entry_of(log, partition, offset, void)
         if entry is not None and (entry.decision.refused or not refused_only):
             yield entry
 

@@ -103,12 +103,12 @@ def log_(
     as_json: bool,
 ) -> None:
     """The newest calls on the log, with their outcome."""
-    read = _open(ctx, data, log).log
-    found = [
-        (partition, one)
-        for partition in range(read.partitions)
-        for one in itertools.islice(audits.latest(read, partition, refused_only=refused), last)
-    ]
+    store = _open(ctx, data, log)
+    found: list[tuple[int, audits.Entry]] = []
+    for partition in range(store.log.partitions):
+        void = _void(_state(store, partition))
+        newest = audits.latest(store.log, partition, void, refused_only=refused)
+        found += [(partition, one) for one in itertools.islice(newest, last)]
     found = sorted(found, key=lambda one: -one[1].at_us)[:last]
     if as_json:
         print_json([_row(partition, one) for partition, one in found])
@@ -177,6 +177,12 @@ def _state(store: _Store, partition: int) -> View | None:
     return View(connection, partition, store.log.partitions)
 
 
+def _void(view: View | None) -> frozenset[int]:
+    """The decisions of a partition that do not count, as far as the state has come."""
+    rows = [] if view is None else view.all("SELECT offset FROM void")
+    return frozenset(row[0] for row in rows)
+
+
 def _who(entry: audits.Entry) -> str:
     return " via ".join(part for part in (entry.call.actor, entry.call.client) if part) or "unknown"
 
@@ -202,15 +208,17 @@ def _life(
 ) -> tuple[Subject, list[dict[str, Any]]]:
     """What happened to `thing`, oldest first."""
 
+    view.run("BEGIN")  # One moment of the state, whatever goes on beside.
+    void = _void(view)
+
     @functools.cache
     def entry(offset: int) -> audits.Entry | None:
-        return audits.entry_of(log, view.partition, offset)
+        return audits.entry_of(log, view.partition, offset, void)
 
     def facts(offset: int) -> list[dict[str, Any]]:
         found = entry(offset)
         return [] if found is None else found.facts
 
-    view.run("BEGIN")  # One moment of the state, whatever goes on beside.
     thing, calls = life_of(view, tenant, thing, facts)
     return thing, [_told(one, thing) for one in map(entry, calls) if one is not None]
 

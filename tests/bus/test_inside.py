@@ -21,8 +21,10 @@ from infra.kafka.broker import Broker
 from infra.log.kafka import KafkaLog
 from projections.state.store import StateError
 from services.api import Follow, Unavailable
+from services.audit import entry_of
 from services.decider.decide import Inputs
 from services.decider.partition import PartitionDecider
+from services.node.follow import counted_after
 from services.node.kafka import KafkaNode
 from tests.bus.fleet import PARTITIONS, call, digest, settings_of, until
 from tests.spec.given import collection_in
@@ -159,8 +161,20 @@ def test_two_deciders_that_both_believe_to_own_everything(
             await same(*nodes)
             for node in nodes:
                 assert (await node.health())["status"] == "ok"
+            await asyncio.to_thread(told_of_what_counts, nodes[0])
 
     asyncio.run(check())
+
+
+def told_of_what_counts(node: KafkaNode) -> None:
+    """The audit shows every call with its counting decision."""
+    for state in node.projections.states:
+        view = state.reader()
+        void = {row[0] for row in view.all("SELECT offset FROM void")}
+        for counted in counted_after(node.log, state.partition, -1):
+            about = counted.decision.call_offset
+            entry = entry_of(node.log, state.partition, about, void)
+            assert entry is not None and entry.decision == counted.decision
 
 
 def test_only_what_may_take_long_is_decided_beside_the_loop(
