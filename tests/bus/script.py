@@ -250,14 +250,13 @@ class Script:
     # --- what is refused -------------------------------------------------------------------------
 
     def _wrong(self) -> tuple[str, Reply]:
-        return self._chance.choice(
-            [
-                ("learn", {"insight": ""}),
-                ("recall", {"query": "x", "n": 0}),
-                ("forget", {"memory_id": 10**9, "reason": "never was"}),
-                ("create_entities", {"entities": [{"name": " "}]}),
-                ("end_relation", {"relation_id": 10**9}),
-                ("no_such_tool", {}),
-                ("add_reflection", {"target_type": "planet", "content": "x"}),
-            ]
-        )
+        wrong: list[tuple[str, Reply]] = [
+            ("learn", {"insight": ""}),
+            ("recall", {"query": "x", "n": 0}),
+            ("forget", {"memory_id": 10**9, "reason": "never was"}),
+            ("create_entities", {"entities": [{"name": " "}]}),
+            ("end_relation", {"relation_id": 10**9}),
+            ("no_such_tool", {}),
+            ("add_reflection", {"target_type": "planet", "content": "x"}),
+        ]
+        return self._chance.choice(wrong)

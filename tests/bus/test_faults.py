@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -15,12 +16,13 @@ from tests.e2e.conftest import HttpClient, Server
 FAILOVER_S = 15
 
 
+def turned(clients: list[HttpClient], by: int) -> list[HttpClient]:
+    return clients[by:] + clients[:by]
+
+
 def robots(count: int, *servers: Server) -> list[Robot]:
     clients: list[HttpClient] = [server.client() for server in servers]
-    made = [
-        Robot(f"robot{i}", lambda i=i: clients[i % len(clients) :] + clients[: i % len(clients)])
-        for i in range(count)
-    ]
+    made = [Robot(f"robot{i}", partial(turned, clients, i % len(clients))) for i in range(count)]
     for robot in made:
         robot.start()
     return made
@@ -72,7 +74,7 @@ def test_a_gateway_is_killed_in_the_middle_of_calls(fleet: Fleet) -> None:
         gateway = fleet.node("gateway", "--role", "gateway")
         clients = [gateway.client(), decider.client()]
         for robot in made:
-            robot._clients = lambda clients=clients: clients
+            robot._clients = partial(turned, clients, 0)
         assert round_ < 2
     settled(fleet, made, "decider", "gateway")
 

@@ -82,7 +82,8 @@ class Stage:
         for node in self._nodes:
             # Word statistics count what was replaced until a commit: its moment would be chance.
             await asyncio.to_thread(node.projections.commit)
-        return _without_times(msgspec.json.decode(answer.reply))
+        found: dict[str, Any] = _without_times(msgspec.json.decode(answer.reply))
+        return found
 
 
 CLOCK = [START_US]

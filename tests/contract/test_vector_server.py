@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from projections.ports import Remove, VectorIndex, VectorsAway
+from projections.ports import PutVector, Remove, VectorIndex, VectorsAway
 from projections.vectors import collection
 from projections.vectors.breaker import Breaker
 from projections.vectors.client import Gone, Server
@@ -88,9 +88,15 @@ def test_the_fields_that_searches_filter_on_are_indexed() -> None:
             asked[field] = schema
 
     opened(Noting())
-    assert asked["space"] == models.KeywordIndexParams(type="keyword", is_tenant=True)
-    assert asked["session"] == models.KeywordIndexParams(type="keyword", enable_hnsw=False)
-    assert asked["confidence"] == models.FloatIndexParams(type="float", enable_hnsw=False)
+    assert asked["space"] == models.KeywordIndexParams(
+        type=models.KeywordIndexType.KEYWORD, is_tenant=True
+    )
+    assert asked["session"] == models.KeywordIndexParams(
+        type=models.KeywordIndexType.KEYWORD, enable_hnsw=False
+    )
+    assert asked["confidence"] == models.FloatIndexParams(
+        type=models.FloatIndexType.FLOAT, enable_hnsw=False
+    )
     assert isinstance(asked["at"], models.IntegerIndexParams)
     assert asked.keys() == {"space", "session", "confidence", "at"}
 
@@ -176,7 +182,7 @@ def test_what_is_many_goes_in_parts(local: LocalServer) -> None:
 def test_whatever_fails_the_checkpoint_is_not_ahead(lost_answer: bool) -> None:
     """Each request of a feed fails in turn, before or after it was carried out; what is on the
     server then is all of what its checkpoint says, and going on makes it whole."""
-    decisions = [
+    decisions: list[list[PutVector | Remove]] = [
         [put(n, version=1) for n in range(300)],
         [Remove(SPACE, n) for n in range(0, 300, 3)],
         [put(n, seed=n + 1_000, version=2) for n in range(1, 300, 3)],
@@ -255,14 +261,13 @@ def test_a_displaced_writer_takes_nothing_back(local: LocalServer) -> None:
     displaced, owner = opened(local), opened(local)
     displaced.apply(0, 0, [put(1)])
     displaced.apply(0, 1, [put(2), put(3), Remove(SPACE, 4)])
-    for offset, changes in enumerate(
-        [
-            [put(1)],
-            [put(2), put(3), Remove(SPACE, 4)],
-            [put(2, seed=20, version=2), put(4)],
-            [put(5)],
-        ]
-    ):
+    decisions: list[list[PutVector | Remove]] = [
+        [put(1)],
+        [put(2), put(3), Remove(SPACE, 4)],
+        [put(2, seed=20, version=2), put(4)],
+        [put(5)],
+    ]
+    for offset, changes in enumerate(decisions):
         owner.apply(0, offset, changes)
     owner.commit()
     digest = owner.digest()

@@ -8,9 +8,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -227,8 +228,9 @@ def test_a_tenant_follows_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         server = Server(tmp_path / "data", *WORDS_ONLY)
         try:
             said = learn(server.client(), "shared", 1)
-            for query in ({}, {"space": "robot/shared"}):
-                with stream(server, after="start", follow="false", **query) as events:
+            everything: dict[str, str] = {}
+            for query in (everything, {"space": "robot/shared"}):
+                with stream(server, None, after="start", follow="false", **query) as events:
                     found = [data for kind, data in events if kind == "decided"]
                 assert contents(found) == [said]
         finally:
@@ -326,7 +328,7 @@ class Reader:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         if not self._takes and message["type"] == "http.response.body":
             await asyncio.Event().wait()
         self.data += message.get("body", b"")

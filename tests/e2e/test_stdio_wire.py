@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from services.api import Answer, Progress, Request, Unavailable
+from services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from services.gateway.calls import Calls, Raw, encode
 from services.gateway.connection import Connection
 from services.gateway.identity import HANDSHAKE_VERSIONS
@@ -54,6 +54,9 @@ class Recorder:
 
     async def health(self) -> Message:
         return {}
+
+    async def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
+        yield Event(kind="opened", position="start")
 
 
 class Wire:

@@ -426,7 +426,7 @@ def test_no_candidates(graph: Graph) -> None:
 def test_looking_for_candidates_is_bounded(large: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     other = grown(14, 14, 14)
     large.after(create(entity("Q", "Proyecto", *other)))
-    large.passages = meaning(other) | (large.passages or {})
+    large.passages = {**meaning(other), **(large.passages or {})}
     monkeypatch.setattr(splits, "MAX_EMBEDDED", 50)
     found = large.told(candidates())["candidates"]
     assert large.embedded == 42, "those that are most over their threshold"

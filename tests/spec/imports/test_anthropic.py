@@ -31,7 +31,11 @@ def entity(found: EntityLine | RelationLine | Problem) -> tuple[str, str | None,
     names = {one.name for one in found.inputs}
     kinds = {one.entity_type for one in found.inputs}
     assert len(names) == len(kinds) == 1
-    return names.pop(), kinds.pop(), [text for one in found.inputs for text in one.observations]
+    return (
+        names.pop(),
+        kinds.pop(),
+        [text for one in found.inputs for text in one.observations or []],
+    )
 
 
 def reason(found: EntityLine | RelationLine | Problem) -> str:
@@ -83,7 +87,7 @@ def test_more_observations_than_a_call_may_have_are_all_kept() -> None:
     found = read(type="entity", name="A", entityType="T", observations=said)
     assert entity(found) == ("A", "T", said)
     assert isinstance(found, EntityLine)
-    assert max(len(one.observations) for one in found.inputs) == 100
+    assert max(len(one.observations or []) for one in found.inputs) == 100
     assert left_out(found) == []
 
 
