@@ -156,33 +156,36 @@ def _sentence(kind: type[Arguments], raw: dict[str, Any], problem: str) -> str:
         unknown = re.search(r"contains unknown field `([^`]*)`", what)
         if unknown:
             return f"{name}{deeper} has the unknown field {_show(unknown[1])}"
-        return f"{name}{deeper} {_plain(what)}{_found(raw, name + deeper)}"
+        return f"{name}{deeper} {_plain(what, _found(raw, name + deeper))}"
     return f"{name} must be {_allowed(kind, name)}, not {_show(raw.get(name))}"
 
 
-def _plain(what: str) -> str:
-    """The validator's words on something deep inside, for people."""
+def _plain(what: str, found: str) -> str:
+    """The validator's words on something deep inside, for people; `found` is what is there."""
     longest = re.search(r"`(\w+)` of length <= (\d+)", what)
     if longest:
         few, unit = ("a list", "entries") if longest[1] == "array" else ("text", "characters")
-        return f"must be {few} of at most {longest[2]} {unit}"
+        return f"must be {few} of at most {longest[2]} {unit}, not {found}"
     if "matching regex" in what or "of length >= 1" in what:
         return "must not be empty or blank"
     wanted = re.match(r"Expected `([^`]+)`, got", what)
     if wanted:
-        return f"must be {' or '.join(map(_kind_named, wanted[1].split(' | ')))}"
+        kinds = [_kind_named(one) for one in wanted[1].split(" | ") if one != "null"]
+        return f"must be {' or '.join(kinds)}, not {found}"
+    if "Invalid enum value" in what:
+        return f"cannot be {found}"
     return f"is not valid: {_lower(what).replace('`', '')}"
 
 
 def _found(raw: dict[str, Any], path: str) -> str:
-    """What is at `path`, such as `entities[0].name`, for the end of a sentence."""
+    """What is at `path`, such as `entities[0].name`."""
     value: Any = raw
-    for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
+    for index, key in re.findall(r"\[(\d+)\]|(\w+)", path):
         try:
-            value = value[key] if key else value[int(index)]
+            value = value[int(index)] if index else value[key]
         except (LookupError, TypeError):
-            return ""
-    return f", not {_show(value)}"
+            return "that"
+    return _show(value)
 
 
 def _allowed(kind: type[Arguments], name: str) -> str:
@@ -200,7 +203,7 @@ def _describe(hint: Any) -> str:
                 words += _limits(meta, of_list=words.startswith("a list"))
         return words
     if origin in (Union, types.UnionType):
-        return " or ".join(_describe(one) for one in get_args(hint))
+        return " or ".join(_describe(one) for one in get_args(hint) if one is not type(None))
     if origin is Literal:
         return "one of " + ", ".join(str(one) for one in get_args(hint))
     if origin is list:
@@ -212,7 +215,6 @@ def _describe(hint: Any) -> str:
         int: "a whole number",
         float: "a number",
         bool: "true or false",
-        type(None): "null",
     }
     return names.get(hint, "an object")
 
@@ -235,7 +237,9 @@ def _limits(meta: msgspec.Meta, *, of_list: bool) -> str:
         words += f" of at most {meta.max_length} {unit}"
     if meta.pattern is not None:
         blank = meta.pattern == NOT_BLANK
-        words += ", not blank" if blank else ", not blank, without control characters"
+        words += (
+            " that is not blank" if blank else " that is not blank and has no control characters"
+        )
     return words
 
 

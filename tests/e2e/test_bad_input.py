@@ -88,7 +88,7 @@ BAD = {
     ),
     "a collection with control characters": (
         ("learn", {"insight": "a", "collection": "a\x00b"}),
-        "without control characters",
+        "has no control characters",
     ),
     "half a surrogate pair": (("learn", {"insight": "a \ud83d b"}), "surrogate"),
     "a number that is not one": (

@@ -162,7 +162,7 @@ BAD: dict[str, tuple[tuple[str, Any], str]] = {
         "entities[0].name must be text of at most 512 characters, not a text of 513 characters",
     ),
     "a field it does not have": (creating(mood="good"), "unknown field 'mood'"),
-    "a type under another name": (creating(type="Person"), "entities[0].type is not valid"),
+    "a type under another name": (creating(type="Person"), "entities[0].type cannot be 'Person'"),
     "60 and 60 observations of one new entity": (
         (
             "create_entities",

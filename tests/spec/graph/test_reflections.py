@@ -105,13 +105,16 @@ def test_author_and_mood_have_defaults_and_any_words(graph: Graph) -> None:
             reflect("x", "mood"),
             "target_type must be one of entity, session, relation, global, not 'mood'",
         ),
-        (reflect(" "), "content must be text of 1 to 5000 characters, not blank, not …"),
+        (reflect(" "), "content must be text of 1 to 5000 characters that is not blank, not …"),
         (
             reflect("x" * (MAX_REFLECTION + 1)),
-            "content must be text of 1 to 5000 characters, not blank, not a text of 5001 …",
+            "content must be text of 1 to 5000 characters that is not blank, not a text of 5001 …",
         ),
-        (reflect("x", author=""), "author must be text of 1 to 64 characters, not blank, …"),
-        (reflect("x", mood="m" * 65), "mood must be text of 1 to 64 characters, not blank or …"),
+        (reflect("x", author=""), "author must be text of 1 to 64 characters that is not blank, …"),
+        (
+            reflect("x", mood="m" * 65),
+            "mood must be text of 1 to 64 characters that is not blank, …",
+        ),
     ],
 )
 def test_what_is_refused(graph: Graph, asked: Ask, sentence: str) -> None:
@@ -232,7 +235,7 @@ def test_tenants_do_not_see_each_other(meant: Meant) -> None:
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        (reflections(""), "query must be text of 1 to 500 characters, not blank, not ''"),
+        (reflections(""), "query must be text of 1 to 500 characters that is not blank, not ''"),
         (reflections("x", limit=0), "limit must be a whole number from 1 to 100, not 0"),
         (reflections("x", target_type="all"), "target_type must be one of …"),
         (reflections("x", author=""), "author must be text of 1 to 64 characters…"),

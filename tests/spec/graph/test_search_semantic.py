@@ -164,7 +164,9 @@ def test_as_many_as_asked_for(meant: Meant) -> None:
 
 @pytest.mark.parametrize("query", ["", " \n", "x" * 501])
 def test_a_query_has_1_to_500_characters(meant: Meant, query: str) -> None:
-    meant.when(semantic(query)).then_refused("query must be text of 1 to 500 characters, not …")
+    meant.when(semantic(query)).then_refused(
+        "query must be text of 1 to 500 characters that is not blank, …"
+    )
 
 
 def test_what_changed_is_found_by_what_it_says_now(meant: Meant) -> None:

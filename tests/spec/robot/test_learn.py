@@ -149,7 +149,7 @@ def test_an_unknown_argument_is_refused_with_those_that_exist(robot: Robot) -> N
 @pytest.mark.parametrize("collection", ["", "  ", "a\nb", "x" * 129])
 def test_a_collection_has_a_readable_name(robot: Robot, collection: str) -> None:
     robot.when(learn("Approach from the left", collection=collection)).then_refused(
-        "collection must be text of 1 to 128 characters, not blank, without control characters…"
+        "collection must be text of 1 to 128 characters that is not blank and has no control …"
     )
 
 
