@@ -177,8 +177,8 @@ def sentence(fact: Fact, subject: Subject) -> str:
             return f"observations moved here from {fact['name']}: {moved}"
         case "graph.entity_deleted" if fact["entity_id"] in subject.ids:
             said = [f"- {one}" for one in fact["observations"]]
-            relations = [f"- {_arrow(one)}" for one in fact["relations"]]
-            return "\n".join(["deleted; it said:", *said, *relations])
+            said += [f"- {_arrow(one)}" for one in fact["relations"]]
+            return "\n".join(["deleted; it said:", *said]) if said else "deleted"
         case "graph.entity_deleted":
             own = [one for one in fact["relations"] if one["relation_id"] in subject.relations]
             return "\n".join(f"{_relation(one)} deleted with entity {fact['name']}" for one in own)

@@ -128,8 +128,13 @@ def test_two_ends_that_are_deleted_at_once_tell_it_once_each(graph: Graph) -> No
     assert of_entity(graph, "A")[2:] == ["deleted; it said:", "- A uses B", "- A uses C"]
     assert of_entity(graph, "B")[1:] == [
         "relation 1: A uses B deleted with entity A",
-        "deleted; it said:",
+        "deleted",
     ]
+
+
+def test_what_said_nothing_was_deleted(graph: Graph) -> None:
+    graph.after(create(entity("D")), delete("D"))
+    assert of_entity(graph, "D") == ["deleted"]
 
 
 def test_a_relation_to_itself_is_told_once(graph: Graph) -> None:
