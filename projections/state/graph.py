@@ -121,6 +121,15 @@ def observations_of(view: View, ids: Collection[int]) -> dict[int, list[str]]:
     return found
 
 
+def observed_characters(view: View, ids: Collection[int]) -> dict[int, int]:
+    """How long an entity's observations are together; what has none is left out."""
+    sql = (
+        "SELECT entity, sum(length(content)) FROM observation"
+        f" WHERE entity IN ({marks(ids)}) GROUP BY entity"
+    )
+    return dict(view.all(sql, *ids))
+
+
 _RELATION = (
     "SELECT relation.id, source, target, a.name, b.name, relation.type, relation.created_at_us,"
     " ended_at_us FROM relation JOIN entity a ON a.id = source JOIN entity b ON b.id = target"

@@ -22,6 +22,9 @@ from projections.times import iso
 from services.decider.graph.entities import shown
 from services.decider.tool import Context, Decided, Read, Reader
 
+PAGE_CHARACTERS = 1_000_000
+"""A page's observations have so many at most, unless those of its first entity have more."""
+
 
 def answer_search_nodes(reader: Reader, call: Call, args: SearchNodes) -> Read:
     space = reader.view.space_id(state.graph_space(call.tenant))
@@ -106,11 +109,23 @@ def shown_relation(relation: state.Relation, *, ended: bool) -> dict[str, Any]:
 
 
 def _page(view: View, found: list[int], limit: int, *, ended: bool, once: bool = False) -> Read:
-    ids = found[:limit]
+    ids = _within(view, found[:limit])
     reply = graph_of(view, ids, ended=ended, once=once)
-    if len(found) > limit:
+    if len(found) > len(ids):
         reply["next_cursor"] = ids[-1]
     return Read(reply, ids)
+
+
+def _within(view: View, ids: list[int]) -> list[int]:
+    """The first of `ids` whose observations fit a page together; one at least."""
+    if len(ids) < 2:
+        return ids
+    sizes, size = state.observed_characters(view, ids), 0
+    for nth, number in enumerate(ids):
+        size += sizes.get(number, 0)
+        if nth and size > PAGE_CHARACTERS:
+            return ids[:nth]
+    return ids
 
 
 def _returned(ctx: Context) -> list[int]:

@@ -127,6 +127,24 @@ def test_what_is_common_is_found_like_what_is_rare(graph: Graph) -> None:
     assert graph.names(search("thing 7 is kept")) == ["n7"]
 
 
+def test_a_page_ends_where_it_has_enough_to_say(graph: Graph) -> None:
+    for i in range(3):
+        graph.after(create(entity(f"n{i}")))
+        for start in range(0, 300, 100):
+            graph.after(
+                add(f"n{i}", *(f"{n:04}".ljust(2000, "x") for n in range(start, start + 100)))
+            )
+    graph.after(create(entity("short", None, "xxx")))
+    for asked in (read, lambda **more: search("xxx", **more)):
+        found: list[list[str]] = []
+        cursor: int | None = 0
+        while cursor is not None:
+            told = graph.told(asked(cursor=cursor))
+            found.append([one["name"] for one in told["entities"]])
+            cursor = told.get("next_cursor")
+        assert found == [["n0"], ["n1"], ["n2", "short"]]
+
+
 def test_a_cursor_outlives_what_is_deleted_and_added(graph: Graph) -> None:
     graph.after(create(*(entity(f"n{i}") for i in range(6))))
     cursor = graph.told(read(limit=3))["next_cursor"]
