@@ -22,6 +22,7 @@ from services.gateway import logs
 from services.gateway.calls import Calls
 from services.gateway.identity import NAME, VERSION
 from services.imports.anthropic import write_entity, write_relation
+from services.node.logs import with_its_log
 from services.node.shared import SharedService
 
 FORMATS = ("anthropic",)
@@ -159,8 +160,8 @@ def export(ctx: click.Context, kind: str, output: Path | None, data: str | None)
       mnemolog export > memory.jsonl
       mnemolog export -o ~/memory.jsonl --data ./memory
     """
-    found = settings(ctx, data=data)
-    if not (found.data_dir / "log.db").exists():
+    found = with_its_log(settings(ctx, data=data))
+    if found.brokers is None and not (found.data_dir / "log.db").exists():
         raise fail(f"There is no log in {found.data_dir}")
     if output is None:
         asyncio.run(_export(found, click.get_binary_stream("stdout")))

@@ -286,7 +286,7 @@ async def _announce(service: Any, settings: Settings, listening: socket.socket) 
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     words = f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}"
     if model:  # A projector has none: what it stores is embedded.
-        words += f", model {model['name']} {model['status']}"
+        words += f", model {model['name']} {model['status']}" if model["name"] else ", no model"
         if model.get("reason"):
             words += f": searching by words alone, bm25_only ({model['reason']})"
     sys.stderr.write(f"{words}\n")

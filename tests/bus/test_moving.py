@@ -129,6 +129,8 @@ def test_a_store_goes_on_on_kafka_as_if_it_had_always_been_there(
     assert refused.returncode == 1
     assert f"in use by process {store.process.pid}; stop that server" in refused.stderr
     assert store.stop() == 0
+    exported = run("export", "--data", str(store.data)).stdout
+    assert '"type":"entity"' in exported
     whole = said("audit", "verify", "--data", str(store.data))
     state, told = hash_of(store.data), lives(store.data)
 
@@ -145,8 +147,10 @@ def test_a_store_goes_on_on_kafka_as_if_it_had_always_been_there(
     assert fleet.hash_of("one") == state
     assert fleet.verify("one") == whole["partitions"]
     assert lives(fleet.data("one")) == told
+    assert run("export", "--data", str(fleet.data("one"))).stdout == exported
 
     client = fleet.node("one").client()
+    assert run("export", "--data", str(fleet.data("one"))).stdout == exported
     assert known(client) == before
     for robot in ROBOTS:
         same = client.ok("learn", {"insight": "drives carefully", "collection": robot})
