@@ -155,7 +155,10 @@ def _sentence(kind: type[Arguments], raw: dict[str, Any], problem: str) -> str:
     if deeper:
         unknown = re.search(r"contains unknown field `([^`]*)`", what)
         if unknown:
-            return f"{name}{deeper} has the unknown field {_show(unknown[1])}"
+            there_are = ", ".join(_offered(kind, name + deeper))
+            return (
+                f"{name}{deeper} has the unknown field {_show(unknown[1])}; there are {there_are}"
+            )
         return f"{name}{deeper} {_plain(what, _found(raw, name + deeper))}"
     return f"{name} must be {_allowed(kind, name)}, not {_show(raw.get(name))}"
 
@@ -186,6 +189,33 @@ def _found(raw: dict[str, Any], path: str) -> str:
         except (LookupError, TypeError):
             return "that"
     return _show(value)
+
+
+def _offered(kind: type[Arguments], path: str) -> list[str]:
+    """The fields of what is at `path`."""
+    inside: type[msgspec.Struct] = kind
+    for key in re.findall(r"[A-Za-z_]\w*", path):
+        field = inside.__struct_fields__[inside.__struct_encode_fields__.index(key)]
+        inside = _structs(get_type_hints(inside, include_extras=True)[field])[0]
+    hints = get_type_hints(inside, include_extras=True)
+    return [
+        shown
+        for field, shown in zip(
+            inside.__struct_fields__, inside.__struct_encode_fields__, strict=True
+        )
+        if not _is_unlisted(hints[field])
+    ]
+
+
+def _structs(hint: Any) -> list[type[msgspec.Struct]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return [hint]
+    return [found for one in get_args(hint) for found in _structs(one)]
+
+
+def _is_unlisted(hint: Any) -> bool:
+    metas = [one for one in get_args(hint) if isinstance(one, msgspec.Meta)]
+    return any(meta.extra_json_schema == UNLISTED for meta in metas)
 
 
 def _allowed(kind: type[Arguments], name: str) -> str:

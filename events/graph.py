@@ -41,8 +41,6 @@ IncludeEnded = Annotated[bool, Meta(description="Show relations that were ended,
 
 # What these carry in replies and in a memory file may be sent back with them.
 Echo = Annotated[Any, Meta(extra_json_schema=UNLISTED)]
-IsEntity = Annotated[Literal["entity"] | None, Meta(extra_json_schema=UNLISTED)]
-IsRelation = Annotated[Literal["relation"] | None, Meta(extra_json_schema=UNLISTED)]
 
 
 class EntityInput(Arguments, frozen=True, omit_defaults=True, rename={"entity_type": "entityType"}):
@@ -53,7 +51,12 @@ class EntityInput(Arguments, frozen=True, omit_defaults=True, rename={"entity_ty
     ] = None
     observations: Annotated[Texts | None, Meta(description="Single facts, each a sentence.")] = None
     id: Echo = None
-    type: IsEntity = None
+    type: Echo = None
+
+    def __post_init__(self) -> None:
+        if self.entity_type is None and self.type not in (None, "entity"):
+            # Meant as its entityType, most likely; passed over, the entity would have none.
+            raise ValueError("Object contains unknown field `type`")
 
 
 class RelationInput(
@@ -66,7 +69,7 @@ class RelationInput(
     target: Annotated[EntityName, Meta(description="Name of the entity it leads to.")]
     relation_type: Annotated[Label, Meta(description="In active voice, e.g. uses, works_at.")]
     id: Echo = None
-    type: IsRelation = None
+    type: Echo = None
     active: Echo = None
     ended_at: Echo = None
 

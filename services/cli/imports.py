@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -136,6 +137,8 @@ def _show(answer: dict[str, Any]) -> None:
     if more > 0:
         reasons = ", ".join(f"{name} {count}" for name, count in answer["reasons"].items())
         out.print(f"and {more} more; in all: {reasons}", highlight=False)
+    if problems:
+        out.print("What was skipped or left out is in the file alone: keep it.")
 
 
 @click.command("export", short_help="Write the knowledge graph to a file.")
@@ -169,26 +172,31 @@ def export(ctx: click.Context, kind: str, output: Path | None, data: str | None)
     if not output.parent.is_dir():
         raise fail(f"{output} cannot be written: there is no directory {output.parent}")
     with _whole_or_not(output) as file:
-        asyncio.run(_export(found, file))
+        entities, relations = asyncio.run(_export(found, file))
+    click.echo(f"{entities:,} entities and {relations:,} relations are in {output}", err=True)
 
 
-async def _export(found: Settings, file: BinaryIO) -> None:
+async def _export(found: Settings, file: BinaryIO) -> tuple[int, int]:
+    """How many entities and relations were written."""
     async with _service(found) as calls:
-        last = 0
+        last = entities = relations = 0
         left_out: dict[str, int] = {}
         async for page in _pages(calls, what="entities"):
             last = page["after"]
+            entities += len(page["rows"])
             for row in page["rows"]:
                 for line in write_entity(row["name"], row["entityType"], row["observations"]):
                     file.write(line + b"\n")
         async for page in _pages(calls, what="relations", until=last):
             left_out = page.get("left_out", {})
+            relations += len(page["rows"])
             for row in page["rows"]:
                 file.write(write_relation(row["from"], row["to"], row["relationType"]) + b"\n")
     file.flush()
     if any(left_out.values()):
         counts = " and ".join(f"{count:,} {what}" for what, count in left_out.items() if count)
         click.echo(f"Left out, because the format has no place for it: {counts}", err=True)
+    return entities, relations
 
 
 async def _pages(calls: Calls, **asked: Any) -> AsyncIterator[dict[str, Any]]:
@@ -204,11 +212,15 @@ async def _pages(calls: Calls, **asked: Any) -> AsyncIterator[dict[str, Any]]:
 
 @contextmanager
 def _whole_or_not(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when all of it is on the disk."""
+    """A file that takes the place of `path` when all of it is on the disk. Who may read what is
+    there may read it; a new one is its owner's."""
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name}.{os.getpid()}")
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
     try:
-        with beside.open("xb") as file:
+        beside.touch(0o600, exist_ok=False)
+        beside.chmod(mode)
+        with beside.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

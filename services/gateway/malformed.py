@@ -81,9 +81,14 @@ def unreadable(data: bytes) -> Malformed:
     tool = tool if isinstance(tool, str) else ""
     try:
         msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except RecursionError:
+        return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
+    except (msgspec.MsgspecError, UnicodeError):
         # Python's parser is lenient: half a surrogate pair passes, and the id can be answered.
-        reason = "The message holds half of a surrogate pair or is nested too deeply"
+        reason = (
+            "The message holds half of a surrogate pair: a character, such as an emoji, was cut in "
+            "two. Send it whole, or leave it out"
+        )
         return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
     reason = (
         'The message is not a JSON-RPC 2.0 request: it needs "jsonrpc": "2.0", a "method", and an '

@@ -6,6 +6,7 @@ one that is not is looked at more closely, to keep what can be kept and to say w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,10 @@ from events.graph import (
 SPLIT_BYTES = 8 * 1024 * 1024
 """An entity that says more than this is written as several lines of the same name."""
 _SHOWN = 60
+_ESCAPE = re.compile(
+    rb"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -68,11 +73,13 @@ def read_line(text: bytes) -> EntityLine | RelationLine | Problem:
     """What a line says, or why it cannot be imported. Fields that are not known are passed over."""
     try:
         try:
-            return _read(_line.decode(text))
-        except msgspec.ValidationError:
-            return _look_closer(msgspec.json.decode(text))
+            return _decoded(text)
+        except (msgspec.MsgspecError, ValueError):
+            return _decoded(_whole_characters(text))
     except RecursionError:
         return Problem("not_json", "Nested too deeply")
+    except UnicodeDecodeError as error:
+        return Problem("not_json", f"Not valid UTF-8: byte {error.start + 1} of the line")
     except (msgspec.MsgspecError, ValueError) as error:
         return Problem("not_json", f"Not valid JSON: {error}")
 
@@ -97,6 +104,20 @@ def write_relation(source: str, target: str, kind: str) -> bytes:
     return msgspec.json.encode(
         {"type": "relation", "from": source, "to": target, "relationType": kind}
     )
+
+
+def _decoded(text: bytes) -> EntityLine | RelationLine | Problem:
+    try:
+        return _read(_line.decode(text))
+    except msgspec.ValidationError:
+        return _look_closer(msgspec.json.decode(text))
+
+
+def _whole_characters(text: bytes) -> bytes:
+    """The line with U+FFFD for every half of a character. JavaScript cuts texts in the middle of an
+    emoji and writes what is left, which is no text anywhere else."""
+    text.decode()
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)
 
 
 def _read(line: _Entity | _Relation) -> EntityLine | RelationLine:

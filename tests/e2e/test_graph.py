@@ -161,8 +161,32 @@ BAD: dict[str, tuple[tuple[str, Any], str]] = {
         creating(name="x" * 513),
         "entities[0].name must be text of at most 512 characters, not a text of 513 characters",
     ),
-    "a field it does not have": (creating(mood="good"), "unknown field 'mood'"),
-    "a type under another name": (creating(type="Person"), "entities[0].type cannot be 'Person'"),
+    "a field it does not have": (
+        creating(mood="good"),
+        "entities[0] has the unknown field 'mood'; there are name, entityType, observations",
+    ),
+    "a type under another name": (
+        creating(type="Person"),
+        "entities[0] has the unknown field 'type'; there are name, entityType, observations",
+    ),
+    "a relation's type under another name": (
+        ("create_relations", {"relations": [{"from": "A", "to": "A", "type": "likes"}]}),
+        "relations[0] needs relationType",
+    ),
+    "a field that an observation does not have": (
+        (
+            "add_observations",
+            {"observations": [{"entityName": "A", "contents": [], "mood": "good"}]},
+        ),
+        "observations[0] has the unknown field 'mood'; there are entityName, contents",
+    ),
+    "a name beside a list of another's": (
+        (
+            "add_observations",
+            {"name": "A", "observations": [{"entityName": "B", "contents": ["x"]}]},
+        ),
+        "Give either name",
+    ),
     "60 and 60 observations of one new entity": (
         (
             "create_entities",

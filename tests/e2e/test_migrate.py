@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -218,8 +219,11 @@ def test_import_and_export_there_and_back(tmp_path: Path) -> None:
 
     out = tmp_path / "exported.jsonl"
     out.write_text("what was there before")
+    out.chmod(0o640)
     told = none("export", "--format", "anthropic", "-o", out, "--data", first)
     assert (told.returncode, told.stdout) == (0, "")
+    assert told.stderr == f"32 entities and 37 relations are in {out}\n"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
     assert out.read_text() == exported
     assert sorted(one.name for one in tmp_path.iterdir() if one.is_file()) == [
         "exported.jsonl",
@@ -264,7 +268,8 @@ def test_an_empty_graph_is_an_empty_file(tmp_path: Path) -> None:
     data, file = tmp_path / "data", tmp_path / "memory.jsonl"
     none("call", "read_graph", "{}", "--data", data)
     told = none("export", "-o", file, "--data", data)
-    assert (told.returncode, told.stderr, file.read_text()) == (0, "", "")
+    assert (told.returncode, file.read_text()) == (0, "")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     told = none("import", file, "--json", "--data", data)
     assert told.returncode == 0
     assert counts(json.loads(told.stdout)) == [0, 0, 0, 0]

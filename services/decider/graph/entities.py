@@ -17,6 +17,7 @@ from events.graph import (
     CreateEntities,
     DeleteEntities,
     DeleteObservations,
+    DeletionInput,
     EntitiesAccessed,
     EntityCreated,
     EntityDeleted,
@@ -88,7 +89,7 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
         if texts:
             facts.append(EntitiesAccessed(entity_ids=[entity.id]))
         return Decided(space, facts, {"entity": shown(entity, before)})
-    if args.name is not None or texts:
+    if texts or not _all_of(args.name, inputs):
         raise Refused(
             "Give either name with observations as a list of texts, or observations as a list of "
             "{entityName, contents}"
@@ -148,7 +149,11 @@ def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decide
         entity = existing(ctx.state, place, args.name)
         left, facts = _removed(ctx, entity, args.observations)
         return Decided(space, facts, {"entity": shown(entity, left)})
-    if args.deletions is None or args.name is not None or args.observations is not None:
+    if (
+        args.deletions is None
+        or args.observations is not None
+        or not _all_of(args.name, args.deletions)
+    ):
         raise Refused(
             "Give either name and observations, or deletions as a list of "
             "{entityName, observations}"
@@ -192,6 +197,11 @@ def added(ctx: Context, entity: int, said: list[str], texts: list[str]) -> list[
     resembling = flagged(said, new, ctx.rules)
     said += new
     return [ObservationsAdded(entity_id=entity, observations=new, flagged=resembling)]
+
+
+def _all_of(name: str | None, given: Sequence[ObservationInput | DeletionInput]) -> bool:
+    """Whether a name beside a list that names its entities says nothing else than the list."""
+    return name is None or all(one.entity_name == name for one in given)
 
 
 def _check_counts(given: Iterable[tuple[str, list[str]]]) -> None:

@@ -194,11 +194,23 @@ def test_the_two_shapes_of_adding_are_not_mixed(graph: Graph) -> None:
     said = {"entityName": "A", "contents": ["x"]}
     for arguments in (
         {"observations": ["x"]},
-        {"name": "A", "observations": [said]},
+        {"name": "B", "observations": [said]},
         {"name": "A", "observations": ["x", said]},
         {"observations": [said, "x"]},
     ):
         graph.when(ask("add_observations", **arguments)).then_refused("Give either name with …")
+
+
+def test_a_name_that_the_list_gives_anyway_does_no_harm(graph: Graph) -> None:
+    """A model that is offered both sends both."""
+    graph.after(create(entity("A")))
+    said = {"entityName": "A", "contents": ["x"]}
+    graph.when(ask("add_observations", name="A", observations=[said]))
+    graph.then_reply({"results": [{"entityName": "A", "addedObservations": ["x"]}]})
+    deletions = [{"entityName": "A", "observations": ["x"]}]
+    graph.when(ask("delete_observations", name="A", deletions=deletions))
+    graph.then_reply({"success": True, "message": "Observations deleted successfully"})
+    assert graph.said("A") == []
 
 
 # --- delete_observations -------------------------------------------------------------------------
@@ -255,7 +267,7 @@ def test_the_two_shapes_of_deleting_are_not_mixed(graph: Graph) -> None:
         {"name": "A"},
         {"observations": ["x"]},
         {"name": "A", "observations": ["x"], "deletions": deletions},
-        {"name": "A", "deletions": deletions},
+        {"name": "B", "deletions": deletions},
     ):
         graph.when(ask("delete_observations", **arguments)).then_refused("Give either name and …")
 

@@ -106,6 +106,20 @@ def test_observations_that_cannot_be_kept_are_left_out_and_told() -> None:
     ]
 
 
+def test_half_a_character_costs_only_itself() -> None:
+    """JavaScript writes what is left of an emoji that it cut in two."""
+    found = read_line(
+        rb'{"type":"entity","name":"A","observations":["cut \ud83d","\uDE00 x","\ud83d\ude00",'
+        rb'"C:\\ud83d"]}'
+    )
+    assert entity(found) == ("A", None, ["cut \ufffd", "\ufffd x", "\U0001f600", r"C:\ud83d"])
+
+
+def test_another_encoding_is_called_that() -> None:
+    found = read_line('{"type":"entity","name":"José"}'.encode("latin-1"))
+    assert found == Problem("not_json", "Not valid UTF-8: byte 29 of the line")
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -113,7 +127,7 @@ def test_observations_that_cannot_be_kept_are_left_out_and_told() -> None:
         (b'{"type": "entity", "name": "A"', "not_json"),
         (b'{"type": "entity", "name": "A"} {}', "not_json"),
         (b'{"type": "entity", "name": "\xff"}', "not_json"),
-        (b'{"type": "entity", "name": "\\ud800"}', "not_json"),
+        (b'{"type": "entity", "name": "\\ud800", "x": ' + b"[" * 100_000, "not_json"),
         (b'{"type": "entity", "name": 5, "observations": [', "not_json"),
         (b'{"type": "entity", "name": 5, "x": ' + b"1" * 5000 + b"}", "not_json"),
         (b"[" * 100_000, "not_json"),
