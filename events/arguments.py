@@ -30,6 +30,10 @@ class Refused(Exception):
         self.code = code
 
 
+class TooMuch(Refused):
+    """A read whose answer would be too large; only whoever answers it can tell."""
+
+
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of every tool's arguments: unknown ones are refused."""
 
@@ -62,7 +66,7 @@ def parse(kind: type[A], data: bytes) -> A:
         raise Refused(f"The arguments are not valid JSON: {_lower(str(error))}") from None
     except RecursionError:
         raise _too_deep("The arguments are") from None
-    if _deeper(raw, MAX_DEPTH):
+    if deeper(raw, MAX_DEPTH):
         raise _too_deep("The arguments are")
     if not isinstance(raw, dict):
         raise Refused(f"The arguments must be a JSON object, not {_kind(raw)}")
@@ -100,7 +104,7 @@ def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] 
         ) from None
     except RecursionError:
         raise _too_deep(f"{name} is") from None
-    if _deeper(value, MAX_DEPTH):
+    if deeper(value, MAX_DEPTH):
         raise _too_deep(f"{name} is")
     if not isinstance(value, dict):
         raise Refused(f"{name} must be a JSON object, not {_kind(value)}")
@@ -115,7 +119,7 @@ def finite_numbers(name: str, value: Any) -> list[float]:
     return [float(one) for one in value]
 
 
-def _deeper(value: Any, levels: int) -> bool:
+def deeper(value: Any, levels: int) -> bool:
     """Whether there are more than `levels` levels of objects and lists in a value."""
     within = [value]
     for _ in range(levels + 1):

@@ -67,8 +67,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def fingerprint(self) -> bytes:
-        """Tells whether two calls ask for the same thing."""
-        return hashlib.blake2b(self.tool.encode() + b"\0" + self.arguments, digest_size=16).digest()
+        """Tells whether two calls ask for the same thing, however their arguments are written."""
+        try:
+            asked = msgspec.json.encode(msgspec.json.decode(self.arguments), order="deterministic")
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            asked = self.arguments
+        return hashlib.blake2b(self.tool.encode() + b"\0" + asked, digest_size=16).digest()
 
 
 class Embedding(msgspec.Struct, frozen=True):

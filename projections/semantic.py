@@ -66,6 +66,8 @@ def search_entities(sources: Sources, space: str, query: str, limit: int, now_us
     words = [hit.id for hit in by_words if hit.id in used]
     near = _nearest([hit.id for hit in by_meaning], distances)
     rrf = reciprocal_ranks([near, words])
+    if not rrf:  # The index still knows what the state has no vector of any more.
+        return Found([], away)
     least, most = min(rrf.values()), max(rrf.values())
     meant = set(near)
     bases = {
@@ -81,6 +83,7 @@ def search_entities(sources: Sources, space: str, query: str, limit: int, now_us
         now_us,
     )
     best = sorted(bases, key=lambda number: (-scored[number].score, -number))[:limit]
+    state.check_size(view, best)
     said = state.observations_of(view, best)
     rows = []
     for number in best:

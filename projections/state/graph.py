@@ -9,6 +9,7 @@ from random import Random
 
 import msgspec
 
+from events.arguments import TooMuch
 from events.envelope import Decision
 from events.graph import (
     EntitiesAccessed,
@@ -32,6 +33,7 @@ from projections.state.store import Moment, Sample, View, Writable, evolves, mar
 ENTITIES = "entity"
 RELATIONS = "relation"
 _DAY_US = 86_400_000_000
+MAX_ANSWER_CHARACTERS = 8_000_000
 _TRIGRAM = 3
 _LOOKED_UP = 2
 """So many trigrams are looked up together: more of them narrow little and cost more."""
@@ -130,6 +132,16 @@ def observed_characters(view: View, ids: Collection[int]) -> dict[int, int]:
     return dict(view.all(sql, *ids))
 
 
+def check_size(view: View, ids: Collection[int]) -> None:
+    """`TooMuch` when the entities say more than an answer may hold."""
+    said = sum(observed_characters(view, ids).values())
+    if said > MAX_ANSWER_CHARACTERS:
+        raise TooMuch(
+            f"These {len(ids)} entities have {said:,} characters of observations; at most "
+            f"{MAX_ANSWER_CHARACTERS:,} are given at a time: ask for fewer entities"
+        )
+
+
 _RELATION = (
     "SELECT relation.id, source, target, a.name, b.name, relation.type, relation.created_at_us,"
     " ended_at_us FROM relation JOIN entity a ON a.id = source JOIN entity b ON b.id = target"
@@ -194,12 +206,6 @@ def left_out(view: View, space: int) -> tuple[int, int]:
     ended = "SELECT count(*) FROM relation WHERE space = ? AND ended_at_us IS NOT NULL"
     reflections = "SELECT count(*) FROM reflection WHERE space = ?"
     return int(view.one(ended, space)[0]), int(view.one(reflections, space)[0])
-
-
-def times_imported(view: View, space: int | None, sha256: str) -> int:
-    """How often a file was imported to its end."""
-    row = view.one("SELECT times FROM imported WHERE space = ? AND sha256 = ?", space, sha256)
-    return 0 if row is None else int(row[0])
 
 
 def used(view: View, space: int, ids: Collection[int]) -> dict[int, Used]:
@@ -457,13 +463,7 @@ def _together(view: Writable, fact: EntitiesCoOccurred, moment: Moment, decision
 
 
 def _imported(view: Writable, fact: GraphImported, moment: Moment, decision: Decision) -> None:
-    view.run(
-        "INSERT INTO imported VALUES (?, ?, 1, ?)"
-        " ON CONFLICT DO UPDATE SET times = times + 1, at_us = excluded.at_us",
-        view.ensure_space(moment.space),
-        fact.sha256,
-        moment.at_us,
-    )
+    """Its chunks brought everything; this says that it was all."""
 
 
 def _changed(view: Writable, number: int, moment: Moment) -> None:

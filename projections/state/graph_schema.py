@@ -26,10 +26,6 @@ CREATE TABLE together (
   PRIMARY KEY (first, second)
 ) WITHOUT ROWID;
 CREATE INDEX together_second ON together (second);
-CREATE TABLE imported (
-  space INTEGER NOT NULL, sha256 TEXT NOT NULL, times INTEGER NOT NULL, at_us INTEGER NOT NULL,
-  PRIMARY KEY (space, sha256)
-) WITHOUT ROWID;
 CREATE TABLE node (id INTEGER PRIMARY KEY, entity INTEGER NOT NULL, content TEXT NOT NULL);
 CREATE INDEX node_entity ON node (entity, content);
 CREATE VIRTUAL TABLE node_text USING fts5 (content, tokenize = 'trigram', detail = none);
@@ -56,7 +52,6 @@ CANONICAL = {
     "observation": "entity, place",
     "relation": "id",
     "together": "first, second",
-    "imported": "space, sha256",
     "reflection": "id",
     "describer": "model",
     "undescribed": "model, kind, number",

@@ -1,6 +1,6 @@
 """The tables of one partition's state. Everything in them follows from the log."""
 
-FORMAT = 3
+FORMAT = 4
 """A state of an earlier format is made anew from the log."""
 
 SCHEMA = """

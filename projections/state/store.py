@@ -87,6 +87,15 @@ class View:
     def run(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         return self.connection.execute(sql, parameters)
 
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """All that is read within is of one moment, whatever is written meanwhile."""
+        self.run("BEGIN")
+        try:
+            yield
+        finally:
+            self.run("ROLLBACK")
+
     def space_id(self, name: str) -> int | None:
         row = self.one("SELECT id FROM space WHERE name = ?", name)
         return None if row is None else int(row[0])

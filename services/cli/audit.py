@@ -61,7 +61,8 @@ def show(
     view = _state(store, partition)
     if view is None:
         raise fail(f"There is no state in {settings.data_dir} yet; `mnemolog rebuild` makes it")
-    thing, life = _life(store.log, view, settings.tenant, thing)
+    with view.moment():
+        thing, life = _life(store.log, view, settings.tenant, thing)
     memory = state.memory(view, thing.number) if thing.kind == "memory" else None
     if not life:
         raise fail(f"{thing} does not exist in {settings.data_dir}")
@@ -207,8 +208,6 @@ def _life(
     log: ReadableLog, view: View, tenant: str, thing: Subject
 ) -> tuple[Subject, list[dict[str, Any]]]:
     """What happened to `thing`, oldest first."""
-
-    view.run("BEGIN")  # One moment of the state, whatever goes on beside.
     void = _void(view)
 
     @functools.cache

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def console() -> Console:
@@ -44,8 +44,8 @@ def add_row(grid: Table, *cells: str) -> None:
 
 def visible(text: str) -> str:
     """`text` with its control characters spelled out, line ends and tabs aside: what people said
-    must not steer a terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    must not steer a terminal, nor be shown in another order."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def print_json(value: Any) -> None:

@@ -17,6 +17,9 @@ TOOLS: dict[str, Tool] = {
 }
 """By every name a call may use; the call is on the log under the name it used."""
 
+HIDDEN = "?"
+"""Before the name of a tool that is there, but not for whoever asked for it."""
+
 
 def read_call(call: Call) -> tuple[Tool, Arguments]:
     """The tool a call names and its arguments; `Refused` when it cannot be carried out."""
@@ -24,5 +27,5 @@ def read_call(call: Call) -> tuple[Tool, Arguments]:
         raise Refused(call.truncated.reason)
     tool = TOOLS.get(call.tool)
     if tool is None:
-        raise Refused(f"Unknown tool {call.tool[:64]!r}", code=-32602)
+        raise Refused(f"Unknown tool {call.tool.removeprefix(HIDDEN)[:64]!r}", code=-32602)
     return tool, parse(tool.arguments, call.arguments)

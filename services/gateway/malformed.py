@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from events.arguments import MAX_DEPTH, deeper
 from services.api import Unavailable
 from services.gateway.calls import Calls, Raw, raw
 
@@ -48,15 +49,7 @@ def too_large(given: Raw) -> Malformed:
     reason = (
         f"The message is too large: {given.size:,} bytes; at most {MAX_MESSAGE_BYTES:,} are allowed"
     )
-    found = _ID_FIRST.match(given.head) or _ID_LAST.search(given.tail)
-    tool = _TOOL.search(given.head)
-    return Malformed(
-        INVALID_REQUEST,
-        reason,
-        given,
-        id=_id(json.loads(found[1])) if found else None,
-        tool=tool[1].decode() if tool else "",
-    )
+    return Malformed(INVALID_REQUEST, reason, given, *_outline(given.head, given.tail))
 
 
 def unreadable(data: bytes) -> Malformed:
@@ -71,8 +64,11 @@ def unreadable(data: bytes) -> Malformed:
         message = json.loads(text)
     except RecursionError:
         return Malformed(PARSE_ERROR, "The message is nested too deeply", given)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         return Malformed(PARSE_ERROR, f"The message is not valid JSON: {error}", given)
+    except ValueError:  # A whole number of thousands of digits is JSON, and nothing we could keep.
+        reason = "The message holds a number of too many digits"
+        return Malformed(PARSE_ERROR, reason, given, *_outline(data, data))
     if not isinstance(message, dict):
         reason = "The message must be one JSON-RPC object; batches are not supported"
         return Malformed(INVALID_REQUEST, reason, given)
@@ -90,11 +86,20 @@ def unreadable(data: bytes) -> Malformed:
             "two. Send it whole, or leave it out"
         )
         return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
+    if deeper(message, MAX_DEPTH):
+        return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
     reason = (
         'The message is not a JSON-RPC 2.0 request: it needs "jsonrpc": "2.0", a "method", and an '
         '"id" that is a whole number or text; "params" must be an object'
     )
     return Malformed(INVALID_REQUEST, reason, given, id_, tool, record=method == "tools/call")
+
+
+def _outline(head: bytes, tail: bytes) -> tuple[Id, str]:
+    """The id and the tool of a message that is not read as a whole."""
+    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    tool = _TOOL.search(head)
+    return _id(json.loads(found[1])) if found else None, tool[1].decode() if tool else ""
 
 
 def is_dropped(message: Any) -> bool:

@@ -7,6 +7,7 @@ one that is not is looked at more closely, to keep what can be kept and to say w
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from events.graph import (
 
 SPLIT_BYTES = 8 * 1024 * 1024
 """An entity that says more than this is written as several lines of the same name."""
+PROBLEMS_SHOWN = 100
 _SHOWN = 60
 _ESCAPE = re.compile(
     rb"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -38,10 +40,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class EntityLine(msgspec.Struct, frozen=True):
-    """`inputs` are the entity, in as many parts as the limit on observations asks for; `problems`
-    tell which observations were left out."""
+    """`inputs` are the entity, in as many parts as the limit on observations asks for. `left_out`
+    counts by reason the observations that cannot be kept, `problems` tell of the first."""
 
     inputs: list[EntityInput]
+    left_out: dict[str, int] = {}
     problems: list[Problem] = []
 
 
@@ -87,12 +90,13 @@ def read_line(text: bytes) -> EntityLine | RelationLine | Problem:
 def write_entity(name: str, kind: str, observations: list[str]) -> Iterator[bytes]:
     """An entity's lines, without line ends: one, unless it is very large."""
     parts: list[list[str]] = [[]]
-    size = 0
+    room = SPLIT_BYTES
     for text in observations:
-        size += len(text.encode())
-        if parts[-1] and size > SPLIT_BYTES:
+        size = len(msgspec.json.encode(text)) + 1
+        if parts[-1] and size > room:
             parts.append([])
-            size = len(text.encode())
+            room = SPLIT_BYTES
+        room -= size
         parts[-1].append(text)
     for part in parts:
         yield msgspec.json.encode(
@@ -122,25 +126,21 @@ def _whole_characters(text: bytes) -> bytes:
 
 def _read(line: _Entity | _Relation) -> EntityLine | RelationLine:
     if isinstance(line, _Entity):
-        return _entity(line, [])
+        return EntityLine(_inputs(line.name, line.kind, line.observations))
     return RelationLine(
         RelationInput(source=line.source, target=line.target, relation_type=line.kind)
     )
 
 
-def _entity(line: _Entity, problems: list[Problem]) -> EntityLine:
-    said = line.observations
-    return EntityLine(
-        [
-            EntityInput(
-                name=line.name,
-                entity_type=line.kind,
-                observations=said[start : start + MAX_OBSERVATIONS],
-            )
-            for start in range(0, max(1, len(said)), MAX_OBSERVATIONS)
-        ],
-        problems,
-    )
+def _inputs(name: str, kind: str | None, said: list[str]) -> list[EntityInput]:
+    return [
+        EntityInput(
+            name=name,
+            entity_type=kind,
+            observations=said[start : start + MAX_OBSERVATIONS],
+        )
+        for start in range(0, max(1, len(said)), MAX_OBSERVATIONS)
+    ]
 
 
 def _look_closer(line: Any) -> EntityLine | RelationLine | Problem:
@@ -150,7 +150,7 @@ def _look_closer(line: Any) -> EntityLine | RelationLine | Problem:
         what = f"not {_shown(line['type'])}" if "type" in line else "and it is missing"
         return Problem("unknown_type", f'type must be "entity" or "relation", {what}')
     if line["type"] == "relation":
-        return _relation_problem(line)
+        return _relation(line)
     if not _is(line.get("name"), EntityName):
         return Problem("bad_name", _wrong(line, "name", 512))
     kind = line.get("entityType")
@@ -160,12 +160,21 @@ def _look_closer(line: Any) -> EntityLine | RelationLine | Problem:
     said = line.get("observations")
     if said is not None and not isinstance(said, list):
         return Problem("bad_observations", f"observations must be a list, not {_shown(said)}")
-    problems = [_observation_problem(one) for one in said or [] if not _is(one, Text)]
-    kept = [one for one in said or [] if _is(one, Text)]
-    return _entity(_Entity(line["name"], None if blank else kind, kept), problems)
+    kept: list[str] = []
+    left_out = Counter[str]()
+    problems: list[Problem] = []
+    for one in said or []:
+        if _is(one, Text):
+            kept.append(one)
+            continue
+        reason = _reason(one)
+        left_out[reason] += 1
+        if len(problems) < PROBLEMS_SHOWN:
+            problems.append(Problem(reason, _detail(one)))
+    return EntityLine(_inputs(line["name"], None if blank else kind, kept), left_out, problems)
 
 
-def _relation_problem(line: dict[str, Any]) -> Problem:
+def _relation(line: dict[str, Any]) -> RelationLine | Problem:
     for name, kind, limit in (
         ("from", EntityName, 512),
         ("to", EntityName, 512),
@@ -173,17 +182,26 @@ def _relation_problem(line: dict[str, Any]) -> Problem:
     ):
         if not _is(line.get(name), kind):
             return Problem("bad_relation", _wrong(line, name, limit))
-    raise AssertionError("a relation that is in order is read in one step")
+    # In order, but for a field that is there twice.
+    return RelationLine(
+        RelationInput(source=line["from"], target=line["to"], relation_type=line["relationType"])
+    )
 
 
-def _observation_problem(value: Any) -> Problem:
-    if not isinstance(value, str):
-        return Problem("observation_not_text", f"An observation is not text: {_shown(value)}")
-    if not value.strip():
-        return Problem("observation_blank", "An observation is blank")
-    return Problem(
-        "observation_too_long",
-        f"An observation has {len(value):,} characters, 2,000 are allowed: {_shown(value)}",
+def _reason(observation: Any) -> str:
+    if not isinstance(observation, str):
+        return "observation_not_text"
+    return "observation_too_long" if observation.strip() else "observation_blank"
+
+
+def _detail(observation: Any) -> str:
+    if not isinstance(observation, str):
+        return f"An observation is not text: {_shown(observation)}"
+    if not observation.strip():
+        return "An observation is blank"
+    return (
+        f"An observation has {len(observation):,} characters, 2,000 are allowed: "
+        f"{_shown(observation)}"
     )
 
 

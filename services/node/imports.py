@@ -4,9 +4,10 @@ Entities go first and relations after them, so the order of the lines does not m
 first relation stands is remembered, so that a file in the usual order is read about once. Memory
 stays flat: a line, a chunk, and the few chunks that are waiting for their decisions.
 
-A chunk is keyed by the file's hash, by how often the file was imported to its end, and by what is
-in it. An import that was broken off finds its chunks on the log and goes on after them; a file
-that was imported to its end is imported anew, and brings back what was deleted since.
+A chunk is keyed by the call that asks for the import, and by what is in it. A call that is sent
+again, because the process that had it was killed, finds its chunks on the log and goes on after
+them. A new call decides all of them anew: what is there already is merged in a moment, and what was
+deleted since comes back.
 """
 
 from __future__ import annotations
@@ -28,16 +29,23 @@ from services.api import Answer, Files, Unavailable
 from services.decider.catalogue import TOOLS
 from services.decider.graph.imports import BEGIN, CHUNK, Began, BeginImport, Brought, ImportGraph
 from services.decider.tool import Tool
-from services.imports.anthropic import EntityLine, Problem, RelationLine, read_line
+from services.imports.anthropic import (
+    PROBLEMS_SHOWN,
+    EntityLine,
+    Problem,
+    RelationLine,
+    read_line,
+)
 from services.imports.lines import MAX_LINE_BYTES, Line, lines
 from services.node.sources import Source, open_source
 
 CHUNK_ITEMS = 200
 CHUNK_BYTES = 256 * 1024
 """A chunk is closed before it grows over this; an item alone may be larger, up to 1.2 MB."""
+CHUNK_OBSERVATIONS = 2_000
+"""Each is compared with the entity's others, and who else writes waits for the whole chunk."""
 WAITING = 2
 """Chunks that may wait for their decisions: the file is read on meanwhile."""
-PROBLEMS_SHOWN = 100
 DETAIL_SHOWN = 200
 LOG_EVERY_S = 10.0
 TELL_EVERY_S = 0.2
@@ -96,10 +104,15 @@ class _Chunk(msgspec.Struct):
     relations: list[RelationInput] = []
     ends: list[int] = []
     size: int = 0
+    observations: int = 0
 
-    def has_room(self, size: int) -> bool:
+    def has_room(self, size: int, observations: int) -> bool:
         items = len(self.entities) + len(self.relations)
-        return items == 0 or (items < CHUNK_ITEMS and self.size + size <= CHUNK_BYTES)
+        return items == 0 or (
+            items < CHUNK_ITEMS
+            and self.size + size <= CHUNK_BYTES
+            and self.observations + observations <= CHUNK_OBSERVATIONS
+        )
 
 
 class _Import:
@@ -119,10 +132,10 @@ class _Import:
         self._reasons: Counter[str] = Counter()
         self._problems: dict[str, list[tuple[int, Problem]]] = {"entities": [], "relations": []}
         self._told_s = self._logged_s = time.monotonic()
-        begin = BeginImport(sha256=self._sha256, key=call.idempotency_key or call.id)
+        self._key = call.idempotency_key or call.id
+        begin = BeginImport(sha256=self._sha256, key=self._key)
         began = msgspec.json.decode(self._result(self._submit(BEGIN, begin)).reply, type=Began)
         self.decided = began.decided
-        self._times = began.times
 
     def to_the_end(self) -> bool:
         """Import everything; False when the file was changed meanwhile."""
@@ -180,15 +193,17 @@ class _Import:
         if isinstance(found, Problem):
             self._skip(line, found, "entities")
             return
-        self._errors += len(found.problems)
+        self._errors += sum(found.left_out.values())
+        self._reasons.update(found.left_out)
         for problem in found.problems:
-            self._note(line, problem, "entities")
+            self._keep(line, problem, "entities")
         for one in found.inputs:
             self._add(line, one, last=one is found.inputs[-1])
 
     def _add(self, line: int, item: EntityInput | RelationInput, *, last: bool) -> None:
         size = len(msgspec.json.encode(item))
-        if self._chunk is not None and not self._chunk.has_room(size):
+        said = len(item.observations or []) if isinstance(item, EntityInput) else 0
+        if self._chunk is not None and not self._chunk.has_room(size, said):
             self._flush()
         if self._chunk is None:
             self._chunk = _Chunk(line, [], [], [])
@@ -197,6 +212,7 @@ class _Import:
         else:
             self._chunk.relations.append(item)
         self._chunk.size += size
+        self._chunk.observations += said
         if last:
             self._chunk.ends.append(line)
 
@@ -241,11 +257,11 @@ class _Import:
 
     def _skip(self, line: int, problem: Problem, of: str) -> None:
         self._skipped += 1
-        self._note(line, problem, of)
-
-    def _note(self, line: int, problem: Problem, of: str) -> None:
-        """Of each pass the first problems are kept; together they hold the file's first."""
         self._reasons[problem.reason] += 1
+        self._keep(line, problem, of)
+
+    def _keep(self, line: int, problem: Problem, of: str) -> None:
+        """Of each pass the first problems are kept; together they hold the file's first."""
         if len(self._problems[of]) < PROBLEMS_SHOWN:
             detail = problem.detail[:DETAIL_SHOWN]
             self._problems[of].append((line, Problem(problem.reason, detail)))
@@ -262,7 +278,7 @@ class _Import:
             client=self._call.client,
         )
         if name == CHUNK:
-            key = f"import:{self._sha256}:{self._times}:{call.fingerprint.hex()}"
+            key = f"import:{self._key}:{call.fingerprint.hex()}"
             call = replace(call, idempotency_key=key)
         self._asked += 1
         return self._edge.submit(call, self._edge.partition, TOOLS[name], args)

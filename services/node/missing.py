@@ -44,6 +44,9 @@ BUSY_S, BUSY_BATCH, REST = 0.2, 2, 9
 """So long after a write others may follow; then little is done at once, and the work rests nine
 times as long as it takes."""
 
+PAUSE_S, PAUSE_MOST_S = 0.1, 60.0
+"""Before what was left over is tried again, and longer each time."""
+
 _log = structlog.get_logger("mnemolog.embed")
 
 
@@ -79,6 +82,8 @@ class MissingVectors:
         self._done = 0
         self._left = 0
         self._running = False
+        self._again = False
+        """Something was left over, and is tried again after a pause."""
         self._told_s = 0.0
         self._shown = {
             state.partition: meaning.last_described(state.reader(), node.model.name)
@@ -134,6 +139,7 @@ class MissingVectors:
         return {"running": self._running, "embedded": self._done, "left": self._left}
 
     def _run(self) -> None:
+        pause_s = PAUSE_S
         while True:
             self._wake.wait()
             if self._stopping.is_set():
@@ -147,18 +153,22 @@ class MissingVectors:
             if self._stopping.is_set():
                 return  # `stop` came between: its signal to look is the one just cleared
             memories, descriptions = _taken(self._memories), _taken(self._descriptions)
+            self._again = False
             try:
                 self._embed_all(memories, descriptions)
-            except Unavailable as error:
-                _log.warning("embedding of missing vectors was put off", reason=str(error))
+            except Exception as error:
+                if isinstance(error, Unavailable):
+                    _log.warning("embedding of missing vectors was put off", reason=str(error))
+                else:
+                    _log.error("embedding of missing vectors failed", exc_info=True)
                 self._memories.set()
                 self._descriptions.set()
-                self._stopping.wait(1.0)
+                self._again = True
+            self._running = self._again or self._wake.is_set()
+            if self._again:
+                self._wake.wait(pause_s)  # Something new does not wait for what failed.
                 self._wake.set()
-            except Exception as error:
-                _log.error("embedding of missing vectors failed", error=str(error), exc_info=True)
-            finally:
-                self._running = self._wake.is_set()
+            pause_s = min(PAUSE_MOST_S, 2 * pause_s) if self._again else PAUSE_S
 
     def _embed_all(self, memories: bool, descriptions: bool) -> None:
         model, before = self._node.model, self._done
@@ -220,8 +230,8 @@ class MissingVectors:
     # --- entities and reflections ----------------------------------------------------------------
 
     def _describe_partition(self, partition: int, model: Model) -> None:
-        """Batch after batch, each from the newest change on. What changed again while it was
-        embedded is passed over until all else is done."""
+        """Batch after batch, each from the newest change on. What was not described, because it
+        changed again or could not be embedded, is passed over until all else is done."""
         overtaken: dict[tuple[str, int], int] = {}
         embedder = self._node.embedder.wait(1.0)
         if embedder is None:
@@ -254,9 +264,8 @@ class MissingVectors:
             self._tell(told)
             self._rest(time.monotonic() - started_s)
         if overtaken:
-            self._stopping.wait(MOMENT_S)
             self._descriptions.set()
-            self._wake.set()
+            self._again = True
         self._hurry.clear()
 
     def _in_the_way(self) -> bool:

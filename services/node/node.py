@@ -8,14 +8,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import structlog
 
-from events.arguments import Arguments, Refused
+from events.arguments import Arguments, Refused, TooMuch
 from events.envelope import Answered, Call, Truncated, sha256
 from events.graph import Migrate
 from events.ids import partition_of_space
@@ -30,7 +30,7 @@ from services.api import Answer, Event, Follow, Request, Unavailable
 from services.api import Progress as Tell
 from services.counted import Counted
 from services.decider import tool as tools
-from services.decider.catalogue import TOOLS, read_call
+from services.decider.catalogue import HIDDEN, TOOLS, read_call
 from services.decider.decide import Inputs
 from services.decider.rules import Rules
 from services.node.feed import Feed
@@ -57,6 +57,8 @@ COMMIT_AFTER = 2_000
 """The indexes are made durable when nothing was written for a moment, else after so long or so many
 decisions: it holds everybody up for some 20 ms, and what is not durable comes from the log."""
 LOAD_WAIT_S = 30.0
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+"""Of a read. What a write answers is part of its decision, which is smaller."""
 
 Clock = Callable[[], int]
 
@@ -167,7 +169,7 @@ class Node(ABC):
     async def call(self, request: Request, progress: Tell | None = None) -> Answer:
         asked = TOOLS.get(request.tool)
         if asked is not None and asked.internal and not request.internal:
-            request = msgspec.structs.replace(request, tool=f"?{request.tool}")
+            request = msgspec.structs.replace(request, tool=HIDDEN + request.tool)
         call = Call(
             id=request.call_id,
             tool=request.tool,
@@ -191,17 +193,22 @@ class Node(ABC):
             try:
                 await self._reached(request, partition)
             except Refused as refused:
-                wrong = Truncated(refused.sentence, len(call.arguments), sha256(call.arguments))
-                call = msgspec.structs.replace(call, truncated=wrong)
-                return await self._decided(call, partition)
+                return await self._refused(call, partition, refused)
         if tool.reads:
             try:
                 return await self._answered(tool, call, args, partition)
+            except TooMuch as refused:
+                return await self._refused(call, partition, refused)
             except Refused:
                 pass  # The decider refuses it in the same words, on the log.
         if isinstance(args, Migrate):
             call = await self._carried_out(call, args, partition, request, progress)
         return await self._decided(call, partition, tool, args)
+
+    async def _refused(self, call: Call, partition: int, refused: Refused) -> Answer:
+        """Have it recorded that a call was refused for what the decider cannot see."""
+        wrong = Truncated(refused.sentence, len(call.arguments), sha256(call.arguments))
+        return await self._decided(msgspec.structs.replace(call, truncated=wrong), partition)
 
     async def _carried_out(
         self, call: Call, args: Migrate, partition: int, request: Request, progress: Tell | None
@@ -259,9 +266,11 @@ class Node(ABC):
         what the tool awaits is not there yet, and this is not the `last` time it is asked."""
         assert tool.answer is not None
         started = time.perf_counter()
-        with self.using.shared():
+        with self.using.shared(), ExitStack() as within:
             projections = self.projections
             view = projections.states[partition].reader()
+            if not tool.heavy:  # One that takes seconds would hold up the state's upkeep.
+                within.enter_context(view.moment())
             pending = self.missing.pending(view, call.space, tool.awaits) if tool.awaits else 0
             if pending and not last:
                 return None
@@ -277,10 +286,16 @@ class Node(ABC):
                 pending,
             )
             read = tool.answer(reader, call, args)
+        reply = msgspec.json.encode(read.reply)
+        if len(reply) > MAX_REPLY_BYTES:
+            raise TooMuch(
+                f"The answer has {len(reply):,} bytes; at most {MAX_REPLY_BYTES:,} are given at a "
+                "time: ask for less"
+            )
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
         self._record(partition, msgspec.structs.replace(call, answered=answered))
-        return Answer(reply=msgspec.json.encode(read.reply), position=f"{partition}:{position}")
+        return Answer(reply=reply, position=f"{partition}:{position}")
 
     # --- vectors ---------------------------------------------------------------------------------
 
@@ -325,9 +340,14 @@ class Node(ABC):
         embedder = self.embedder.wait(self.settings.model_wait_s) if wanted else None
         if wanted and embedder is None:
             self.missing.look()
-        vectors = (
-            {text: embedder.embed_passage(text).tobytes() for text in wanted} if embedder else {}
-        )
+        vectors: dict[str, bytes] = {}
+        for text in wanted if embedder is not None else ():
+            assert embedder is not None
+            try:
+                vectors[text] = embedder.embed_passage(text).tobytes()
+            except Exception as error:
+                # Deciding goes on without it, as without a model.
+                _log.error("a text could not be embedded", characters=len(text), error=str(error))
         return Inputs(_named(self.model), vectors)
 
     # --- upkeep ----------------------------------------------------------------------------------

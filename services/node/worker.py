@@ -29,6 +29,7 @@ from services.node.follow import BATCH, BatchLog
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024
 READS_WAIT_S: Final = 0.05
+RECORD_WAIT_S: Final = 10.0
 
 Show = Callable[[int, Counted], None]
 """Brings a decision of a partition into the search indexes."""
@@ -68,8 +69,9 @@ class PartitionWorker:
         return answer
 
     def record(self, call: Call) -> None:
-        """Put a read that was answered on the log, soon."""
-        self._put(_Waiting(call, None, None))
+        """Put a read that was answered on the log, soon. Who reads faster than that can be done
+        waits here."""
+        self._put(_Waiting(call, None, None), RECORD_WAIT_S)
 
     def between_batches(self, task: Callable[[], None]) -> Future[None]:
         """Run `task` on the partition's thread, when nothing is being decided."""
@@ -91,11 +93,11 @@ class PartitionWorker:
         self._queue.put(None)
         self._thread.join()
 
-    def _put(self, waiting: _Waiting) -> None:
+    def _put(self, waiting: _Waiting, patience_s: float = 0.0) -> None:
         if self.failed is not None:
             raise Unavailable(self.failed)
         try:
-            self._queue.put_nowait(waiting)
+            self._queue.put(waiting, block=patience_s > 0, timeout=patience_s)
         except queue.Full:
             raise Unavailable(
                 f"Too many calls are waiting ({MAX_WAITING}); nothing was recorded, try again"

@@ -30,8 +30,10 @@ from services.worker.arrivals import Arrivals
 FOLLOW_BATCH: Final = 500
 DECIDE_BATCH: Final = 64
 LIGHT_BYTES: Final = 64 * 1024
-"""Calls that are no larger together are decided at once, in the event loop, unless one is heavy. On
-a thread, every step waits for the interpreter's lock, which takes longer than deciding."""
+LIGHT_CALL_BYTES: Final = 4 * 1024
+"""Calls that are no larger together, and each for itself, are decided at once, in the event loop,
+unless one is heavy. On a thread, every step waits for the interpreter's lock, which takes longer
+than deciding."""
 STOP_S: Final = 5.0
 """How long a batch under way may take to finish at the end."""
 RETRY_S: Final = 0.2
@@ -303,5 +305,6 @@ def _read(data: bytes) -> Call | None:
 
 def _light(batch: list[Stored], calls: list[Call | None]) -> bool:
     tools = (TOOLS.get(call.tool) for call in calls if call is not None)
-    small = sum(len(one.data) for one in batch) <= LIGHT_BYTES
+    sizes = [len(one.data) for one in batch]
+    small = sum(sizes) <= LIGHT_BYTES and max(sizes, default=0) <= LIGHT_CALL_BYTES
     return small and not any(tool is not None and tool.heavy for tool in tools)

@@ -170,6 +170,22 @@ def test_what_is_no_message_gets_an_error(
     assert words in message["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("[" * 120 + "]" * 120, "nested too deeply"),
+        ("[" * 300 + "]" * 300, "nested too deeply"),
+        ("1" * 5000, "a number of too many digits"),
+    ],
+    ids=["120 levels", "300 levels", "5,000 digits"],
+)
+def test_what_is_json_and_cannot_be_kept(client: Client, value: str, words: str) -> None:
+    call = '{"jsonrpc":"2.0","id":4712,"method":"tools/call","params":{"name":"learn","arguments":'
+    message = client.send_raw((call + f'{{"insight":{value}}}}}}}').encode())
+    assert message["id"] == 4712
+    assert words in json.dumps(message)
+
+
 def test_a_message_over_the_limit_is_answered_under_its_id(client: Client) -> None:
     call = '{"method":"tools/call","params":{"name":"learn","arguments":{"insight":"%s"}}'
     data = (call % ("x" * 17_000_000) + ',"jsonrpc":"2.0","id":4711}').encode()

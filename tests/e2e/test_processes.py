@@ -203,13 +203,13 @@ def test_call_on_the_directory_and_through_a_server(own_server: Server) -> None:
 
 def test_what_people_said_does_not_steer_the_terminal(tmp_path: Path) -> None:
     data = str(tmp_path)
-    said = {"insight": "[red]odd[/] \x1b[31m\x07 \x9b2J text\nof two lines"}
+    said = {"insight": "[red]odd[/] \x1b[31m\x07 \x9b2J \u202etext\nof two lines"}
     learned = run("call", "learn", json.dumps(said), "--data", data)
     assert learned.returncode == 0, learned.stderr
     for told in (run("audit", "show", "1", "--data", data), run("audit", "log", "--data", data)):
         assert told.returncode == 0, told.stderr
         assert "odd[/]" in told.stdout
-        assert not set("\x1b\x07\x9b") & set(told.stdout)
+        assert not set("\x1b\x07\x9b\u202e") & set(told.stdout)
     as_json = json.loads(run("audit", "show", "1", "--json", "--data", data).stdout)
     assert as_json["memory"]["content"] == said["insight"]
     beyond = run("audit", "show", str(10**30), "--data", data)

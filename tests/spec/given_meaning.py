@@ -10,7 +10,8 @@ entity's name or a reflection's text, so that a distance is what the specificati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ class Meant(Graph):
 
     def __init__(self, directory: Path, *, has_model: bool = True) -> None:
         super().__init__()
+        self.directory = directory
         self.text = TantivyText(directory / "text")
         self.vectors = EdgeVectors(directory / "vectors", DIMS, MODEL.name)
         self.queries: dict[str, bytes] = {}
@@ -60,6 +62,15 @@ class Meant(Graph):
     def close(self) -> None:
         self.text.close()
         self.vectors.close()
+
+    @contextmanager
+    def vectors_lag(self) -> Iterator[None]:
+        """What is described within does not reach the vector index."""
+        lags = self.vectors
+        self.vectors = EdgeVectors(self.directory / "aside", DIMS, MODEL.name)
+        yield
+        self.vectors.close()
+        self.vectors = lags
 
     def when_bytes(self, data: bytes, vectors: Any = None) -> Robot:
         offset = self.state.next_offset

@@ -218,9 +218,10 @@ def _check_counts(given: Iterable[tuple[str, list[str]]]) -> None:
 
 def _removed(ctx: Context, entity: state.Entity, texts: list[str]) -> tuple[list[str], list[Fact]]:
     before = state.observations(ctx.state, entity.id)
-    gone = [text for text in dict.fromkeys(texts) if text in before]
+    said = set(before)
+    gone = {text: None for text in texts if text in said}
     left = [text for text in before if text not in gone]
     facts: list[Fact] = (
-        [ObservationsRemoved(entity_id=entity.id, observations=gone)] if gone else []
+        [ObservationsRemoved(entity_id=entity.id, observations=list(gone))] if gone else []
     )
     return left, facts

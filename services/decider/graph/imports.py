@@ -37,9 +37,8 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class BeginImport(Arguments, frozen=True):
-    """Begin to import a file. Tells how often it was imported to its end before: its chunks are
-    keyed by that, so that an import that was broken off goes on where it stopped, and one that
-    was not is done again. `key` is what the outcome of the `migrate` call will be kept under."""
+    """Begin to import a file. `key` is what the outcome of the `migrate` call will be kept under,
+    and tells whether it was carried out before."""
 
     sha256: Sha256
     key: str
@@ -57,7 +56,6 @@ class ImportGraph(Arguments, frozen=True):
 class Began(msgspec.Struct, frozen=True):
     """The reply to `BeginImport`. `decided`: the call that asks was carried out before."""
 
-    times: int
     decided: bool
 
 
@@ -88,9 +86,8 @@ class Imported(msgspec.Struct, frozen=True):
 
 def decide_begin(ctx: Context, args: BeginImport) -> Decided:
     space = state.graph_space(ctx.call.tenant)
-    times = state.times_imported(ctx.state, ctx.state.space_id(space), args.sha256)
     decided = ctx.state.outcome(ctx.call.tenant, args.key) is not None
-    return Decided(space, [], Began(times, decided))
+    return Decided(space, [], Began(decided))
 
 
 def decide_import(ctx: Context, args: ImportGraph) -> Decided:

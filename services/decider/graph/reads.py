@@ -49,6 +49,7 @@ def answer_open_nodes(reader: Reader, call: Call, args: OpenNodes) -> Read:
         for name in dict.fromkeys(args.names)
         if (entity := state.entity_named(reader.view, space, name)) is not None
     ]
+    state.check_size(reader.view, found)
     return Read(graph_of(reader.view, found, ended=args.include_ended), found)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from events.arguments import Refused
 from events.envelope import Call
 from events.graph import ConsolidationReport, FindDuplicateObservations
+from projections.language import jaccard
 from projections.language.likeness import asymmetric, containment, word_set
 from projections.ports import Vector
 from projections.state import graph as state
@@ -146,19 +147,21 @@ def _comparable(view: View, place: int | None, name: str) -> state.Entity:
 def _alike(
     texts: list[str], vectors: list[Vector | None], threshold: float, contained: float
 ) -> list[tuple[int, int, float, str]]:
-    """Pairs that may say the same, most alike first: cosine, else containment."""
+    """Pairs that may say the same, most alike first: cosine, else containment. Where the model does
+    not cover both, the share of their words stands in for the cosine."""
     cosines = _cosines(vectors)
     words = [word_set(text) for text in texts]
     found = []
     for a in range(len(texts)):
         for b in range(a + 1, len(texts)):
-            if cosines[a, b] >= threshold:
-                found.append((a, b, float(cosines[a, b]), "cosine"))
-            elif asymmetric(texts[a], texts[b]):
+            kind, score = "cosine", float(cosines[a, b])
+            if score < 0:
+                kind, score = "words", jaccard(words[a], words[b])
+            if score < threshold and asymmetric(texts[a], texts[b]):
                 short, long = (a, b) if len(texts[a]) < len(texts[b]) else (b, a)
-                share = containment(words[short], words[long])
-                if share >= contained:
-                    found.append((a, b, share, "containment"))
+                kind, score = "containment", containment(words[short], words[long])
+            if score >= (contained if kind == "containment" else threshold):
+                found.append((a, b, score, kind))
     return sorted(found, key=lambda pair: (-round(pair[2], 4), pair[0], pair[1]))
 
 

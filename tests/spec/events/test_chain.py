@@ -63,4 +63,6 @@ def test_a_calls_fingerprint_tells_tool_and_arguments() -> None:
     same = replace(call, id="b", received_at_us=2, actor="somebody")
     assert call.fingerprint == same.fingerprint
     assert call.fingerprint != replace(call, tool="forget").fingerprint
-    assert call.fingerprint != replace(call, arguments=b"{ }").fingerprint
+    assert call.fingerprint != replace(call, arguments=b'{"a": 1}').fingerprint
+    assert call.fingerprint == replace(call, arguments=b"{ }").fingerprint
+    assert call.fingerprint != replace(call, arguments=b"{").fingerprint

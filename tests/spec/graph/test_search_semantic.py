@@ -195,13 +195,19 @@ def test_tenants_do_not_see_each_other(meant: Meant) -> None:
 
 def test_a_store_that_lags_gives_no_wrong_distance(meant: Meant) -> None:
     """The vector index missed the last description: the state knows better."""
-    with_old = meant.vectors
-    meant.vectors = type(with_old)(with_old._directory.parent / "aside", 8, "spec-model")
-    meant.after(add("Astro", "turned away")).described(Astro=HALF)
-    meant.vectors.close()
-    meant.vectors = with_old
+    with meant.vectors_lag():
+        meant.after(add("Astro", "turned away")).described(Astro=HALF)
     rows = {row["name"]: row["distance"] for row in meant.rows(semantic("sites"))}
     assert rows["Astro"] == pytest.approx(0.5, abs=0.001)
+
+
+def test_what_only_a_store_that_lags_knows_is_not_found(meant: Meant) -> None:
+    with meant.vectors_lag():
+        for name in ("Astro", "Kafka", "Cup"):
+            meant.after(add(name, "抓取力"))
+        meant.described()  # None of them has a vector any more.
+    meant.queries["unrelated"] = NORTH
+    assert meant.found(semantic("unrelated")) == []
 
 
 def test_without_a_model_it_is_refused(tmp_path: Path) -> None:

@@ -116,6 +116,20 @@ def test_containment_is_the_share_of_the_shorter_texts_words(
             assert [one["similarity_score"] for one in told] == [share] * (threshold == share)
 
 
+def test_what_the_model_does_not_cover_is_compared_by_its_words(graph: Graph) -> None:
+    texts = [
+        "明日は東京で会議があります",
+        "明日は東京で会議があります。",
+        "猫は魚が好きです",
+        "tea",
+    ]
+    graph.after(create(entity("P", None, *texts)))
+    graph.passages = {"tea": NORTH}
+    (pair,) = graph.told(duplicates("P"))["duplicate_pairs"]
+    assert (pair["obs_text_a"], pair["obs_text_b"]) == (texts[0], texts[1])
+    assert (pair["similarity_score"], pair["match_type"]) == (1.0, "words")
+
+
 def test_texts_of_about_one_length_do_not_contain_each_other(graph: Graph) -> None:
     graph.after(create(entity("P", None, "wet glass slips", "slips wet glass often")))
     graph.passages = {}

@@ -19,6 +19,7 @@ from services.imports.anthropic import (
     write_entity,
     write_relation,
 )
+from services.imports.lines import MAX_LINE_BYTES
 
 
 def read(**line: Any) -> EntityLine | RelationLine | Problem:
@@ -113,6 +114,32 @@ def test_half_a_character_costs_only_itself() -> None:
         rb'"C:\\ud83d"]}'
     )
     assert entity(found) == ("A", None, ["cut \ufffd", "\ufffd x", "\U0001f600", r"C:\ud83d"])
+
+
+def test_a_field_that_is_there_twice_counts_as_it_stands_last() -> None:
+    found = read_line(
+        b'{"type":"entity","from":"A","to":"B","relationType":"uses","type":"relation"}'
+    )
+    assert found == RelationLine(RelationInput(source="A", target="B", relation_type="uses"))
+    found = read_line(b'{"type":"relation","name":"A","type":"entity"}')
+    assert entity(found) == ("A", None, [])
+
+
+def test_of_many_bad_observations_the_first_are_told_and_all_counted() -> None:
+    found = read(type="entity", name="A", observations=[*range(1000), "fine", " "])
+    assert entity(found) == ("A", None, ["fine"])
+    assert isinstance(found, EntityLine)
+    assert found.left_out == {"observation_not_text": 1000, "observation_blank": 1}
+    assert len(found.problems) == 100
+
+
+def test_an_exported_line_is_never_too_long_to_be_imported() -> None:
+    """Control characters take six bytes each in JSON."""
+    texts = [f"{n:04}" + "\x01" * 1990 for n in range(2000)]
+    lines = list(write_entity("A", "T", texts))
+    assert len(lines) > 1
+    assert max(map(len, lines)) < MAX_LINE_BYTES
+    assert [text for line in lines for text in entity(read_line(line))[2]] == texts
 
 
 def test_another_encoding_is_called_that() -> None:

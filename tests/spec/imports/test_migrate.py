@@ -177,7 +177,7 @@ def test_a_second_time_nothing_is_new(store: Store, file: Path) -> None:
     assert counts(second) == counts(first) == (2, 1, 0, 1)
     assert second["new"] == {"entities": 0, "observations": 0, "relations": 0}
     after = store.graph.state.digest()
-    assert {name for name in after if after[name] != before[name]} == {"imported", "outcome"}
+    assert {name for name in after if after[name] != before[name]} == {"outcome"}
 
 
 def test_a_second_time_what_was_deleted_comes_back(store: Store, file: Path) -> None:
@@ -233,8 +233,19 @@ def test_a_long_file_is_imported_in_chunks_of_bounded_size(store: Store, file: P
     assert store.told == sorted(store.told)
 
 
+def broken_off(file: Path, done: int, key: str | None = None) -> Store:
+    """A store with the first chunks of a file."""
+    store = Store()
+    store.break_off_after = done
+    with pytest.raises(Unavailable):
+        store.migrate(file, key=key)
+    assert len(store.chunks()) == done
+    store.break_off_after = None
+    return store
+
+
 @pytest.mark.parametrize("done", [0, 1, 9, 40])
-def test_an_import_that_was_broken_off_goes_on_where_it_stopped(
+def test_an_import_that_was_broken_off_is_completed(
     file: Path, done: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "CHUNK_ITEMS", 20)
@@ -243,17 +254,30 @@ def test_an_import_that_was_broken_off_goes_on_where_it_stopped(
     expected = whole.migrate(file)
     assert len(whole.chunks()) > 41
 
-    store = Store()
-    store.break_off_after = done
-    with pytest.raises(Unavailable):
-        store.migrate(file)
-    store.break_off_after = None
-    assert store.migrate(file) == expected
+    store = broken_off(file, done)
+    reply = store.migrate(file)
+    assert {**reply, "new": {}} == {**expected, "new": {}}
+    assert (reply["new"] == expected["new"]) is (done == 0), "what was there before is not new"
     assert store.export() == whole.export()
-    keys = [call.idempotency_key for call in store.chunks()]
-    assert len(keys) == len(whole.chunks()) + done
-    assert len(set(keys)) == len(whole.chunks())
     assert store.graph.state.digest()["entity"] == whole.graph.state.digest()["entity"]
+
+    again = broken_off(file, done, key="k")
+    assert again.migrate(file, key="k") == expected, "the same call, so all of it is new"
+    assert again.export() == whole.export()
+
+
+def test_what_was_deleted_after_an_import_was_broken_off_comes_back(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "CHUNK_ITEMS", 1)
+    written(file, entity("A", "x", "y"), entity("B"), entity("C"), relation("A", "uses", "B"))
+    store = broken_off(file, 2)
+    store.graph.after(unsay("A", "y"), delete("B"))
+    reply = store.migrate(file)
+    assert counts(reply) == (3, 1, 0, 0)
+    assert reply["new"] == {"entities": 2, "observations": 1, "relations": 1}
+    assert store.graph.said("A") == ["x", "y"]
+    assert store.export().count(b'"type":"entity"') == 3
 
 
 def test_an_import_ends_early_when_the_service_does(store: Store, file: Path) -> None:

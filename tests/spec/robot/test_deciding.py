@@ -78,6 +78,13 @@ def test_other_arguments_under_the_same_key_are_refused(robot: Robot) -> None:
     )
 
 
+def test_the_order_of_the_arguments_makes_no_other_call(robot: Robot) -> None:
+    said = {"insight": "approach slowly", "context": {"task": "grip", "env": {"a": 1, "b": 2}}}
+    reply = robot.when(ask("learn", key="k", **said)).reply
+    other = {"context": {"env": {"b": 2, "a": 1}, "task": "grip"}, "insight": "approach slowly"}
+    robot.when(ask("learn", key="k", **other)).then().then_reply(reply)
+
+
 def test_another_tool_under_the_same_key_is_refused(robot: Robot) -> None:
     robot.when(start_session(key="k"))
     robot.when(ask("learn", key="k")).then_refused("The idempotency key 'k' was used…")

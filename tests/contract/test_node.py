@@ -1,0 +1,123 @@
+"""A node on a real store: one moment a read, a bound on every answer, a model that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from infra.embedder.onnx import OnnxEmbedder
+from projections.ports import Vector
+from projections.state import graph as state
+from projections.state.store import View
+from services.api import Answer
+from services.node import node as nodes
+from tests.contract.test_feed import PATIENCE_S, Node, run
+
+
+def body(answer: Answer) -> dict[str, Any]:
+    return msgspec.json.decode(answer.reply, type=dict[str, Any])
+
+
+def accesses(node: Node, name: str) -> int:
+    view = node.node.projections.states[0].reader()
+    return int(view.one("SELECT access_count FROM entity WHERE name = ?", name)[0])
+
+
+def test_a_read_shows_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is deleted while a read is under way is in its answer whole, or not at all."""
+
+    async def test(node: Node) -> None:
+        await node.call("create_entities", entities=[{"name": "A", "observations": ["x", "y"]}])
+        loop, real = asyncio.get_running_loop(), state.observations_of
+
+        def meanwhile(view: View, ids: Collection[int]) -> dict[int, list[str]]:
+            deleting = node.call("delete_entities", entityNames=["A"])
+            asyncio.run_coroutine_threadsafe(deleting, loop).result(PATIENCE_S)
+            return real(view, ids)
+
+        monkeypatch.setattr(state, "observations_of", meanwhile)
+        (found,) = body(await node.call("read_graph"))["entities"]
+        assert (found["name"], found["observations"]) == ("A", ["x", "y"])
+        assert body(await node.call("read_graph"))["entities"] == []
+
+    run(tmp_path, test)
+
+
+def test_an_answer_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past it the read is refused and recorded, and is no access."""
+
+    async def test(node: Node) -> None:
+        entities = [{"name": name, "observations": [f"{name} " * 50]} for name in "AB"]
+        await node.call("create_entities", entities=entities)
+        monkeypatch.setattr(state, "MAX_ANSWER_CHARACTERS", 150)
+        assert len(body(await node.call("open_nodes", names=["A"]))["entities"]) == 1
+        before = accesses(node, "A")
+        answer = await node.call("open_nodes", names=["A", "B"])
+        assert answer.refused
+        assert body(answer)["error"] == (
+            "These 2 entities have 200 characters of observations; at most 150 are given at a "
+            "time: ask for fewer entities"
+        )
+        monkeypatch.setattr(nodes, "MAX_REPLY_BYTES", 300)
+        answer = await node.call("read_graph")
+        assert answer.refused
+        assert "bytes; at most 300 are given at a time: ask for less" in body(answer)["error"]
+        assert accesses(node, "A") == before + 1  # The one that was answered, put on the log late.
+
+    run(tmp_path, test)
+
+
+def test_who_reads_faster_than_it_is_recorded_waits(tmp_path: Path) -> None:
+    async def test(node: Node) -> None:
+        await node.call("create_entities", entities=[{"name": "A"}])
+        worker = node.node.workers[0]
+        worker._queue.maxsize = 4
+        answers = await asyncio.gather(*(node.call("open_nodes", names=["A"]) for _ in range(100)))
+        assert not any(one.refused for one in answers)
+        await node.call("create_entities", entities=[{"name": "B"}])
+        assert accesses(node, "A") == 1 + 100
+
+    run(tmp_path, test)
+
+
+def test_a_text_that_cannot_be_embedded_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again; meanwhile what else was written is described, and memories are kept."""
+    real, failures = OnnxEmbedder.embed_passage, [0]
+    healthy = [False]
+
+    def embed(embedder: OnnxEmbedder, text: str) -> Vector:
+        if "poison" in text and not healthy[0]:
+            failures[0] += 1
+            raise RuntimeError("no memory for this one")
+        return real(embedder, text)
+
+    monkeypatch.setattr(OnnxEmbedder, "embed_passage", embed)
+
+    async def test(node: Node) -> None:
+        made = [{"name": name, "observations": [f"{name} rolls"]} for name in ("poison", "Ball")]
+        await node.call("create_entities", entities=made)
+        learned = await node.call("learn", insight="poison is not for cups")
+        assert body(learned)["status"] == "created"
+
+        async def found(name: str, **settled: Any) -> None:
+            for _ in range(int(PATIENCE_S * 10)):
+                answer = body(await node.call("search_semantic", query=f"{name} rolls"))
+                near = {one["name"] for one in answer["results"] if one["distance"] is not None}
+                if name in near and answer.get("pending") == settled.get("pending"):
+                    return
+                await asyncio.sleep(0.1)
+            raise AssertionError(f"{name} was not described: {answer}")
+
+        await found("Ball", pending=1)
+        healthy[0] = True
+        await found("poison")
+        assert failures[0] > 0
+
+    run(tmp_path, test, model="bge-small-en-v1.5", describe_wait_s=0.1)
