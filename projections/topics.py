@@ -121,17 +121,18 @@ def _named(groups: list[list[str]], known: Collection[str]) -> list[str]:
     names: dict[int, str] = {}
     surface, counts, terms = _counted([" \n".join(group) for group in groups], known)
     if terms:
-        of_term, of_group = counts.sum(axis=0), counts.sum(axis=1, keepdims=True)
-        weight = counts / np.maximum(of_group, 1) * np.log1p(of_group.mean() / of_term)
+        of_term, of_group = _sums(counts, 0), _sums(counts, 1)
+        rarity = np.log1p(of_group.mean() / of_term)
+        weight = counts.data / np.maximum(of_group[counts.row], 1) * rarity[counts.col]
         order = sorted(
-            zip(*np.nonzero(counts), strict=True),
-            key=lambda at: (-round(float(weight[at]), 9), at[0], terms[at[1]]),
+            zip((-weight).round(9).tolist(), counts.row.tolist(), counts.col.tolist(), strict=True),
+            key=lambda one: (one[0], one[1], terms[one[2]]),
         )
         taken: set[str] = set()
-        for group, term in order:
+        for _, group, term in order:
             if group not in names and terms[term] not in taken:
                 taken.add(terms[term])
-                names[int(group)] = surface[terms[term]]
+                names[group] = surface[terms[term]]
     return [names.get(i, OTHERS) for i in range(len(groups))]
 
 
@@ -144,15 +145,15 @@ def _by_words(
     surface, counts, terms = _counted([texts[i] for i in places], known)
     chosen: list[int] = []
     if terms:
-        within = (counts > 0).sum(axis=0)
-        weight = (counts * np.log1p(len(places) / within)).sum(axis=0)
-        shared = [t for t in range(len(terms)) if 1 < within[t] < len(places)]
-        shared.sort(key=lambda t: (-round(float(weight[t]), 9), terms[t]))
-        chosen = shared[:MAX_WORD_TOPICS]
+        within = counts.count_nonzero(axis=0)
+        weight = (_sums(counts, 0) * np.log1p(len(places) / within)).round(9)
+        shared = np.flatnonzero((within > 1) & (within < len(places))).tolist()
+        chosen = sorted(shared, key=lambda t: (-weight[t], terms[t]))[:MAX_WORD_TOPICS]
+    has = counts.tocsc()[:, chosen].toarray()
     groups: dict[str, list[int]] = {}
     others: list[int] = []
     for row, place in enumerate(places):
-        best = next((terms[t] for t in chosen if counts[row, t]), None)
+        best = next((terms[t] for nth, t in enumerate(chosen) if has[row, nth]), None)
         (others if best is None else groups.setdefault(surface[best], [])).append(place)
     # A word that is left with one text, since another took the rest, is no topic.
     others += [one for group in groups.values() if len(group) == 1 for one in group]
@@ -161,7 +162,9 @@ def _by_words(
 
 
 def _counted(documents: list[str], known: Collection[str]) -> tuple[dict[str, str], Any, list[str]]:
-    """How a word is written, how often it is in each document, and the words of the columns."""
+    """How a word is written, how often it is in each document, and the words of the columns. Most
+    words are in few documents: all the zeros would take gigabytes for an entity of thousands."""
+    from scipy.sparse import coo_array
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
     silent = {*ENGLISH_STOP_WORDS, *_SPANISH_STOP_WORDS, *known}
@@ -174,11 +177,15 @@ def _counted(documents: list[str], known: Collection[str]) -> tuple[dict[str, st
                 folded[-1].append(word)
                 written.setdefault(word, Counter())[as_written] += 1
     if not written:
-        return {}, np.zeros((len(documents), 0)), []
+        return {}, coo_array((len(documents), 0), dtype=np.int64), []
     vectorizer = CountVectorizer(analyzer=lambda words: words)
-    counts = vectorizer.fit_transform(folded).toarray()
+    counts = coo_array(vectorizer.fit_transform(folded))
     surface = {word: _capital(forms.most_common(1)[0][0]) for word, forms in written.items()}
     return surface, counts, vectorizer.get_feature_names_out().tolist()
+
+
+def _sums(counts: Any, axis: int) -> Any:
+    return np.asarray(counts.sum(axis=axis)).ravel()
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_every_text_is_in_exactly_one_topic(texts: list[str], data: st.DataObjec
     assert all(found.values())
     assert all(name.strip() for name in found)
     assert list(topics(texts, vectors, "").items()) == list(topics(texts, vectors, "").items())
+
+
+def test_thousands_of_texts_and_words_take_little_memory() -> None:
+    texts = [" ".join(f"word{n * 10 + i}" for i in range(10)) + " shared" for n in range(3000)]
+    tracemalloc.start()
+    found = topics([*texts, "other"], None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert list(map(len, found.values())) == [3000, 1]
+    assert peak < 100e6  # With all the zeros it was over 700.
 
 
 def test_texts_are_grouped_by_meaning_whatever_all_have_in_common() -> None:
