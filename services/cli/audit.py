@@ -79,9 +79,10 @@ def show(
             f"{memory.category}, confidence {memory.confidence:g}, "
             f"recalls: {memory.access_count}{used}\n"
         )
-    grid = table("when (UTC)", "who", "call", "what happened", "why")
+    grid = table("when (UTC)", "call, and whose", "what happened")
     for one in life:
-        add_row(grid, one["at"], one["who"], one["tool"], "\n".join(one["changes"]), one["why"])
+        changes = [*one["changes"], *([f"because: {one['why']}"] if one["why"] else [])]
+        add_row(grid, one["at"], f"{one['tool']}\n{one['who']}", "\n".join(changes))
     out.print(grid)
 
 
@@ -114,12 +115,13 @@ def log_(
     if as_json:
         print_json([_row(partition, one) for partition, one in found])
         return
-    grid = table("when (UTC)", "who", "tool", "arguments", "outcome")
+    grid = table("when (UTC)", "call, and whose", "outcome")
     for partition, one in found:
         row = _row(partition, one)
         facts = ", ".join(fact.split(".")[-1].replace("_", " ") for fact in row["facts"])
         outcome = f"refused: {row['error']}" if row["refused"] else facts or "-"
-        add_row(grid, row["at"], row["who"], row["tool"], row["arguments"][:80], outcome)
+        call = f"{row['tool']} {row['arguments'][:80]}\n{row['who']}"
+        add_row(grid, row["at"], call, outcome)
     console().print(grid)
 
 
