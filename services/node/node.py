@@ -337,12 +337,13 @@ class Node(ABC):
         if self.model is None:
             return Inputs()
         wanted = [text for text in texts if text and covers(self.model, text)]
-        embedder = self.embedder.wait(self.settings.model_wait_s) if wanted else None
-        if wanted and embedder is None:
-            self.missing.look()
         vectors: dict[str, bytes] = {}
-        for text in wanted if embedder is not None else ():
-            assert embedder is not None
+        embedder = self.embedder.wait(self.settings.model_wait_s) if wanted else None
+        if embedder is None:
+            if wanted:
+                self.missing.look()
+            return Inputs(_named(self.model), vectors)
+        for text in wanted:
             try:
                 vectors[text] = embedder.embed_passage(text).tobytes()
             except Exception as error:
