@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ class Robot(threading.Thread):
             self.attempts += 1
             try:
                 message = next(clients).call("learn", arguments, meta)
-            except (OSError, ValueError):
+            except (OSError, ValueError, HTTPException):  # The last: killed while it answered.
                 time.sleep(0.05)
             else:
                 reply = message.get("result", {}).get("structuredContent", {})
