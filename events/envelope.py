@@ -72,6 +72,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             asked = msgspec.json.encode(msgspec.json.decode(self.arguments), order="deterministic")
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             asked = self.arguments
+        return self._digest(asked)
+
+    @property
+    def fingerprint_v1(self) -> bytes:
+        """As it was when it told the same arguments apart by how they are written."""
+        return self._digest(self.arguments)
+
+    def _digest(self, asked: bytes) -> bytes:
         return hashlib.blake2b(self.tool.encode() + b"\0" + asked, digest_size=16).digest()
 
 

@@ -114,6 +114,20 @@ def count_undescribed(view: View, model: str, space: str | None = None, kind: st
     return sum(view.one(f"SELECT count(*) FROM {one}{where}", *given)[0] for one in kinds)
 
 
+def waits_since(view: View, model: str, space: str, kind: str, number: int, since: int) -> bool:
+    """Whether it waits for `model` as it has been since then."""
+    row = view.one(
+        "SELECT 1 FROM undescribed JOIN space ON space.id = undescribed.space WHERE model = ?"
+        " AND kind = ? AND number = ? AND since = ? AND space.name = ?",
+        model,
+        kind,
+        number,
+        since,
+        space,
+    )
+    return row is not None
+
+
 def last_described(view: View, model: str) -> int:
     """The call by which `model` described something last; -1: none yet."""
     row = view.one("SELECT last FROM describer WHERE model = ?", model)

@@ -31,6 +31,7 @@ OWN_KEYS_KEPT = 1000
 """Outcomes of calls without an idempotency key of their caller's are kept for this many calls."""
 KEYS_KEPT_US = 30 * 86_400_000_000
 """Outcomes under a caller's own idempotency key are kept for 30 days."""
+WAL_BYTES = 32 * 1024 * 1024
 WARM_BYTES = 1024 * 1024 * 1024
 AHEAD_BYTES = 128 * 1024
 """Linux reads no more ahead than this when it is asked once."""
@@ -283,6 +284,22 @@ class PartitionState:
             view = View(connection, self.partition, self.partitions, self._sample)
             self._local.view = view
         return view
+
+    @property
+    def wal_has_grown(self) -> bool:
+        """SQLite begins its write-ahead file anew only when nobody reads an earlier moment, and
+        with many readers there is always one."""
+        if self._path is None:
+            return False
+        wal = self._path.with_name(f"{self._path.name}-wal")
+        return wal.exists() and wal.stat().st_size > WAL_BYTES
+
+    def shorten_wal(self) -> None:
+        """Empty the write-ahead file, while nobody reads an earlier moment; gives up soon where
+        somebody does."""
+        view = self.reader()
+        view.run("PRAGMA busy_timeout = 200")
+        view.one("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def digest(self) -> dict[str, str]:
         """Per table a hash of its contents in canonical order, the same for the same contents."""

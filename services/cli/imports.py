@@ -62,9 +62,9 @@ def import_(
 ) -> None:
     """Import the memory FILE of Anthropic's memory server into the knowledge graph.
 
-    Safe to repeat: what is known is kept once. An import that was broken off goes on where it
-    stopped. Works also while a server runs on the data directory. Lines that cannot be read are
-    skipped and listed.
+    Safe to repeat: what is known is kept once. An import that was broken off is completed.
+    Works also while a server runs on the data directory. Lines that cannot be read are skipped and
+    listed.
 
     With --from-data, move a store from its data directory to Kafka instead: every record of its log
     is copied to new topics, so ids, history and proof stay as they are. The topics get as many

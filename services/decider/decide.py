@@ -136,7 +136,7 @@ def _blank(call: Call, head: Head, offset: int, data: bytes) -> Decision:
 
 def _again(blank: Decision, call: Call, earlier: Outcome) -> Decision:
     """The outcome of a call that was asked before under the same key, said again, with no facts."""
-    if earlier.fingerprint != call.fingerprint:
+    if earlier.fingerprint not in (call.fingerprint, call.fingerprint_v1):
         return _refused(
             blank,
             Refused(

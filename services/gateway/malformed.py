@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 Id = int | str | None
 
-_SCALAR = rb'(?:"(?:[^"\\]|\\.)*"|-?\d+)'
+_SCALAR = rb'(?:"(?:[^"\\]|\\.)*"|-?\d{1,19})'
 _MEMBER = rb'\s*"\w+"\s*:\s*' + _SCALAR + rb"\s*"
 # Only plain members come before (or after) the id, so it is the message's own and no argument's.
 _ID_FIRST = re.compile(rb"\s*\{(?:" + _MEMBER + rb',)*?\s*"id"\s*:\s*(' + _SCALAR + rb")\s*,")
@@ -49,7 +49,7 @@ def too_large(given: Raw) -> Malformed:
     reason = (
         f"The message is too large: {given.size:,} bytes; at most {MAX_MESSAGE_BYTES:,} are allowed"
     )
-    return Malformed(INVALID_REQUEST, reason, given, *_outline(given.head, given.tail))
+    return Malformed(INVALID_REQUEST, reason, given, *_outline(given))
 
 
 def unreadable(data: bytes) -> Malformed:
@@ -68,7 +68,7 @@ def unreadable(data: bytes) -> Malformed:
         return Malformed(PARSE_ERROR, f"The message is not valid JSON: {error}", given)
     except ValueError:  # A whole number of thousands of digits is JSON, and nothing we could keep.
         reason = "The message holds a number of too many digits"
-        return Malformed(PARSE_ERROR, reason, given, *_outline(data, data))
+        return Malformed(PARSE_ERROR, reason, given, *_outline(given))
     if not isinstance(message, dict):
         reason = "The message must be one JSON-RPC object; batches are not supported"
         return Malformed(INVALID_REQUEST, reason, given)
@@ -79,12 +79,14 @@ def unreadable(data: bytes) -> Malformed:
         msgspec.json.decode(data)
     except RecursionError:
         return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError) as error:
         # Python's parser is lenient: half a surrogate pair passes, and the id can be answered.
-        reason = (
-            "The message holds half of a surrogate pair: a character, such as an emoji, was cut in "
-            "two. Send it whole, or leave it out"
-        )
+        reason = f"The message is not valid JSON: {error}"
+        if not _is_text(json.dumps(message, ensure_ascii=False)):
+            reason = (
+                "The message holds half of a surrogate pair: a character, such as an emoji, was "
+                "cut in two. Send it whole, or leave it out"
+            )
         return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
     if deeper(message, MAX_DEPTH):
         return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
@@ -95,10 +97,11 @@ def unreadable(data: bytes) -> Malformed:
     return Malformed(INVALID_REQUEST, reason, given, id_, tool, record=method == "tools/call")
 
 
-def _outline(head: bytes, tail: bytes) -> tuple[Id, str]:
-    """The id and the tool of a message that is not read as a whole."""
-    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    tool = _TOOL.search(head)
+def _outline(given: Raw) -> tuple[Id, str]:
+    """The id and the tool of a message that is not read as a whole, as far as its ends tell: to
+    look through all of it would take long."""
+    found = _ID_FIRST.match(given.head) or _ID_LAST.search(given.tail)
+    tool = _TOOL.search(given.head)
     return _id(json.loads(found[1])) if found else None, tool[1].decode() if tool else ""
 
 
@@ -126,4 +129,14 @@ async def refuse(calls: Calls, problem: Malformed, client: str = "") -> dict[str
 
 
 def _id(value: Any) -> Id:
-    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    if isinstance(value, str):
+        return value if _is_text(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

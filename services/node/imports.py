@@ -289,15 +289,14 @@ class _Import:
         except TimeoutError:
             raise Unavailable(
                 f"No decision within {self._edge.patience_s:g} s, and the import is not done; "
-                "migrate again to go on where it stopped"
+                "migrate again to complete it"
             ) from None
 
     def _tell(self, what: str, at: int) -> None:
         """Two passes, each half of the way."""
         if self._edge.stopping():
             raise Unavailable(
-                "The service is ending and the import is not done; migrate again to go on where "
-                "it stopped"
+                "The service is ending and the import is not done; migrate again to complete it"
             )
         now_s = time.monotonic()
         if now_s - self._told_s < TELL_EVERY_S:

@@ -8,6 +8,7 @@ what it says when its turn comes is embedded.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -44,8 +45,8 @@ BUSY_S, BUSY_BATCH, REST = 0.2, 2, 9
 """So long after a write others may follow; then little is done at once, and the work rests nine
 times as long as it takes."""
 
-PAUSE_S, PAUSE_MOST_S = 0.1, 60.0
-"""Before what was left over is tried again, and longer each time."""
+PAUSE_S, FAILED_MOST_S, LEFTOVER_MOST_S = 0.1, 5.0, 60.0
+"""Before what failed, or what was left over, is tried again: longer each time, up to so long."""
 
 _log = structlog.get_logger("mnemolog.embed")
 
@@ -70,6 +71,13 @@ class Node(Protocol):
     def submit_embedded(self, call: Call, partition: int, texts: list[str]) -> Future[Answer]: ...
 
 
+class Pending(msgspec.Struct, frozen=True):
+    """How much is not described as it is now, and whether that will change in a moment."""
+
+    count: int
+    worth_waiting: bool
+
+
 class MissingVectors:
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -82,8 +90,9 @@ class MissingVectors:
         self._done = 0
         self._left = 0
         self._running = False
-        self._again = False
-        """Something was left over, and is tried again after a pause."""
+        self._leftover: dict[int, dict[tuple[str, int], int]] = {}
+        """By partition what could not be described as it has been since then. It is tried again
+        after a pause, and nobody waits for it."""
         self._told_s = 0.0
         self._shown = {
             state.partition: meaning.last_described(state.reader(), node.model.name)
@@ -115,18 +124,25 @@ class MissingVectors:
             self._descriptions.set()
             self._wake.set()
 
-    def pending(self, view: View, space: str, kind: str) -> int:
+    def pending(self, view: View, space: str, kind: str) -> Pending:
         """How many of a space's entities or reflections wait to be described. Somebody is waiting
         for them, so the work hurries. Without a model there is nothing to wait for."""
         model = self._node.model
         if model is None or self._node.embedder.status != "ready":
-            return 0
+            return Pending(0, worth_waiting=False)
         count = meaning.count_undescribed(view, model.name, space, kind)
-        if count:
+        leftover = self._leftover.get(view.partition, {})
+        hopeless = sum(
+            meaning.waits_since(view, model.name, space, kind, number, since)
+            for (one, number), since in leftover.items()
+            if one == kind
+        )
+        if count > hopeless:
             self._hurry.set()
-            return count
+            return Pending(count, worth_waiting=True)
         # The state is committed before the indexes are told: for a moment it is ahead of them.
-        return int(meaning.last_described(view, model.name) > self._shown.get(view.partition, -1))
+        ahead = meaning.last_described(view, model.name) > self._shown.get(view.partition, -1)
+        return Pending(count + ahead, worth_waiting=ahead)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -139,9 +155,10 @@ class MissingVectors:
         return {"running": self._running, "embedded": self._done, "left": self._left}
 
     def _run(self) -> None:
-        pause_s = PAUSE_S
+        pause_s, again_s = PAUSE_S, math.inf
         while True:
-            self._wake.wait()
+            now_s = time.monotonic()
+            self._wake.wait(None if again_s == math.inf else max(0.0, again_s - now_s))
             if self._stopping.is_set():
                 return
             if self._node.embedder.wait(1.0) is None:
@@ -153,22 +170,29 @@ class MissingVectors:
             if self._stopping.is_set():
                 return  # `stop` came between: its signal to look is the one just cleared
             memories, descriptions = _taken(self._memories), _taken(self._descriptions)
-            self._again = False
-            try:
-                self._embed_all(memories, descriptions)
-            except Exception as error:
-                if isinstance(error, Unavailable):
-                    _log.warning("embedding of missing vectors was put off", reason=str(error))
-                else:
-                    _log.error("embedding of missing vectors failed", exc_info=True)
-                self._memories.set()
-                self._descriptions.set()
-                self._again = True
-            self._running = self._again or self._wake.is_set()
-            if self._again:
-                self._wake.wait(pause_s)  # Something new does not wait for what failed.
-                self._wake.set()
-            pause_s = min(PAUSE_MOST_S, 2 * pause_s) if self._again else PAUSE_S
+            if time.monotonic() >= again_s:
+                again_s, descriptions = math.inf, True
+                self._leftover.clear()
+            failed = not self._try(memories, descriptions)
+            left = failed or any(self._leftover.values())
+            if not left:
+                pause_s, again_s = PAUSE_S, math.inf
+            elif again_s == math.inf:
+                again_s = time.monotonic() + pause_s
+                pause_s = min(FAILED_MOST_S if failed else LEFTOVER_MOST_S, 2 * pause_s)
+            self._running = left or self._wake.is_set()
+
+    def _try(self, memories: bool, descriptions: bool) -> bool:
+        try:
+            self._embed_all(memories, descriptions)
+            return True
+        except Unavailable as error:
+            _log.warning("embedding of missing vectors was put off", reason=str(error))
+        except Exception:
+            _log.error("embedding of missing vectors failed", exc_info=True)
+        self._memories.set()
+        self._descriptions.set()
+        return False
 
     def _embed_all(self, memories: bool, descriptions: bool) -> None:
         model, before = self._node.model, self._done
@@ -179,6 +203,7 @@ class MissingVectors:
             _log.info("embedding in the background", model=model.name, count=self._left)
         for partition in range(self._node.log.partitions):
             if not self._node.decides(partition):
+                self._leftover.pop(partition, None)
                 continue
             if descriptions:
                 self._describe_partition(partition, model)
@@ -231,8 +256,9 @@ class MissingVectors:
 
     def _describe_partition(self, partition: int, model: Model) -> None:
         """Batch after batch, each from the newest change on. What was not described, because it
-        changed again or could not be embedded, is passed over until all else is done."""
-        overtaken: dict[tuple[str, int], int] = {}
+        changed again or could not be embedded, is passed over until all else is done; what then
+        still is as it was, is left over."""
+        passed_over = dict(self._leftover.get(partition, {}))
         embedder = self._node.embedder.wait(1.0)
         if embedder is None:
             raise Unavailable("the model is not loaded")
@@ -240,12 +266,14 @@ class MissingVectors:
             started_s = time.monotonic()
             with self._node.using.shared():
                 view = self._node.projections.states[partition].reader()
+                waiting = meaning.undescribed(view, model.name, BATCH + len(passed_over))
                 found = [
-                    one
-                    for one in meaning.undescribed(view, model.name, BATCH + len(overtaken))
-                    if overtaken.get((one.kind, one.number)) != one.since
+                    one for one in waiting if passed_over.get((one.kind, one.number)) != one.since
                 ]
                 if not found:
+                    self._leftover[partition] = {
+                        (one.kind, one.number): one.since for one in waiting
+                    }
                     break
                 size = BUSY_BATCH if self._in_the_way() else BATCH
                 found = [one for one in found if one.space == found[0].space][:size]
@@ -260,12 +288,9 @@ class MissingVectors:
             if told < len(batch):
                 since = {(one.kind, one.number): one.since for one in found}
                 for one in batch:
-                    overtaken[one.kind, one.number] = since[one.kind, one.number]
+                    passed_over[one.kind, one.number] = since[one.kind, one.number]
             self._tell(told)
             self._rest(time.monotonic() - started_s)
-        if overtaken:
-            self._descriptions.set()
-            self._again = True
         self._hurry.clear()
 
     def _in_the_way(self) -> bool:

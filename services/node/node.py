@@ -94,6 +94,8 @@ class Node(ABC):
         """The time of what the service asks of itself."""
         self.using = Gate()
         """Entered by whoever uses the projections outside the deciders' threads."""
+        self._moments = Gate()
+        """Entered by whoever reads several things of one moment of a state."""
         self.rebuilding = threading.Lock()
         self.model = model_of(settings)
         self.embedder = BackgroundEmbedder(self.model, models_dir(settings.models or None))
@@ -270,9 +272,10 @@ class Node(ABC):
             projections = self.projections
             view = projections.states[partition].reader()
             if not tool.heavy:  # One that takes seconds would hold up the state's upkeep.
+                within.enter_context(self._moments.shared())
                 within.enter_context(view.moment())
-            pending = self.missing.pending(view, call.space, tool.awaits) if tool.awaits else 0
-            if pending and not last:
+            pending = self.missing.pending(view, call.space, tool.awaits) if tool.awaits else None
+            if pending is not None and pending.worth_waiting and not last:
                 return None
             position = view.one("SELECT next_offset FROM chain")[0] - 1
             reader = tools.Reader(
@@ -283,7 +286,7 @@ class Node(ABC):
                 self._embed_passages,
                 None if self.model is None else _named(self.model),
                 self._loaded_model,
-                pending,
+                0 if pending is None else pending.count,
             )
             read = tool.answer(reader, call, args)
         reply = msgspec.json.encode(read.reply)
@@ -451,6 +454,12 @@ class Node(ABC):
             self.embedder.poll()
             if self.shared is not None:
                 self.shared.refresh()
+            with self.using.shared():
+                grown = [one for one in self.projections.states if one.wal_has_grown]
+                if grown:
+                    with self._moments.alone():
+                        for state in grown:
+                            state.shorten_wal()
             shown, now_s = self._shown, time.monotonic()
             idle, before = shown == before, shown
             due = shown - committed >= COMMIT_AFTER or now_s - committed_s >= COMMIT_AFTER_S

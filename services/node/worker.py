@@ -54,6 +54,7 @@ class PartitionWorker:
         """The offset after the last decision that the indexes show."""
         self._log = log
         self._show = show
+        self._stopping = False
         self._queue: queue.Queue[_Waiting | Callable[[], None] | None] = queue.Queue(MAX_WAITING)
         self._thread = threading.Thread(target=self._run, name=f"decider-{partition}", daemon=True)
 
@@ -70,8 +71,9 @@ class PartitionWorker:
 
     def record(self, call: Call) -> None:
         """Put a read that was answered on the log, soon. Who reads faster than that can be done
-        waits here."""
-        self._put(_Waiting(call, None, None), RECORD_WAIT_S)
+        waits here, unless it is the end."""
+        if not self._stopping:
+            self._put(_Waiting(call, None, None), RECORD_WAIT_S)
 
     def between_batches(self, task: Callable[[], None]) -> Future[None]:
         """Run `task` on the partition's thread, when nothing is being decided."""
@@ -90,6 +92,7 @@ class PartitionWorker:
 
     def stop(self) -> None:
         """Decide what is waiting, then end."""
+        self._stopping = True
         self._queue.put(None)
         self._thread.join()
 

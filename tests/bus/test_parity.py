@@ -114,7 +114,7 @@ async def _described(nodes: list[Node]) -> None:
 def _pending(node: Node, partition: int, kind: str) -> int:
     with node.using.shared():
         view = node.projections.states[partition].reader()
-        return node.missing.pending(view, "default/graph", kind)
+        return node.missing.pending(view, "default/graph", kind).count
 
 
 def _settings(data: Path, **more: Any) -> Settings:

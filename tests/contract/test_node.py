@@ -13,6 +13,7 @@ import pytest
 from infra.embedder.onnx import OnnxEmbedder
 from projections.ports import Vector
 from projections.state import graph as state
+from projections.state import store
 from projections.state.store import View
 from services.api import Answer
 from services.node import node as nodes
@@ -81,6 +82,38 @@ def test_who_reads_faster_than_it_is_recorded_waits(tmp_path: Path) -> None:
         assert not any(one.refused for one in answers)
         await node.call("create_entities", entities=[{"name": "B"}])
         assert accesses(node, "A") == 1 + 100
+
+    run(tmp_path, test)
+
+
+def test_the_write_ahead_file_is_emptied_though_somebody_always_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "WAL_BYTES", 100_000)
+    wal = tmp_path / "projections" / "state" / "p0000.db-wal"
+
+    async def test(node: Node) -> None:
+        done = asyncio.Event()
+
+        async def read_on() -> None:
+            while not done.is_set():
+                await node.call("read_graph")
+
+        readers = [asyncio.create_task(read_on()) for _ in range(8)]
+        largest = 0
+        try:
+            for n in range(int(PATIENCE_S * 100)):
+                texts = [f"{n} {i} " + "x" * 1000 for i in range(20)]
+                await node.call("create_entities", entities=[{"name": "A", "observations": texts}])
+                await node.call("delete_entities", entityNames=["A"])
+                largest = max(largest, wal.stat().st_size)
+                if wal.stat().st_size < largest:
+                    break
+            assert largest > 100_000
+            assert wal.stat().st_size < largest
+        finally:
+            done.set()
+            await asyncio.gather(*readers)
 
     run(tmp_path, test)
 

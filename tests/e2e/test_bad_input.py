@@ -186,6 +186,26 @@ def test_what_is_json_and_cannot_be_kept(client: Client, value: str, words: str)
     assert words in json.dumps(message)
 
 
+DIGITS = "9" * 5000
+IDS = ',"id":1' * 100_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        f'{{"jsonrpc":"2.0","id":{DIGITS},"method":"tools/call","params":{{}}}}',
+        f'{{"jsonrpc":"2.0","id":"\\ud800","method":"tools/call","params":{{"n":{DIGITS}}}}}',
+        f'{{"method":"tools/call","params":{{"n":{DIGITS}{IDS}}}}}',
+    ],
+    ids=["an id of 5,000 digits", "an id that is no text", "very many ids"],
+)
+def test_a_message_without_an_id_that_could_be_answered(client: Client, data: str) -> None:
+    message = client.send_raw(data.encode())
+    assert message["id"] is None
+    assert "too many digits" in message["error"]["message"]
+    client.ok("read_graph", {"limit": 1})  # It goes on.
+
+
 def test_a_message_over_the_limit_is_answered_under_its_id(client: Client) -> None:
     call = '{"method":"tools/call","params":{"name":"learn","arguments":{"insight":"%s"}}'
     data = (call % ("x" * 17_000_000) + ',"jsonrpc":"2.0","id":4711}').encode()

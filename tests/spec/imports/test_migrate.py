@@ -282,7 +282,7 @@ def test_what_was_deleted_after_an_import_was_broken_off_comes_back(
 
 def test_an_import_ends_early_when_the_service_does(store: Store, file: Path) -> None:
     store.stopping = True
-    with pytest.raises(Unavailable, match="go on where it stopped"):
+    with pytest.raises(Unavailable, match="migrate again to complete it"):
         store.migrate(written(file, entity("A")))
     assert store.chunks() == []
 

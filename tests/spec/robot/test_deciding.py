@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -83,6 +84,17 @@ def test_the_order_of_the_arguments_makes_no_other_call(robot: Robot) -> None:
     reply = robot.when(ask("learn", key="k", **said)).reply
     other = {"context": {"env": {"b": 2, "a": 1}, "task": "grip"}, "insight": "approach slowly"}
     robot.when(ask("learn", key="k", **other)).then().then_reply(reply)
+
+
+def test_an_outcome_of_the_first_version_is_known_again(robot: Robot) -> None:
+    """It was kept under a fingerprint of the arguments as they were written."""
+    said = {"insight": "approach slowly", "context": {"b": 2, "a": 1}}
+    reply = robot.when(ask("learn", key="k", **said)).reply
+    arguments = msgspec.json.encode(said)
+    call = Call(id="x", tool="learn", arguments=arguments, space="s", received_at_us=1)
+    assert call.fingerprint_v1 != call.fingerprint
+    robot.state.view.run("UPDATE outcome SET fingerprint = ?", call.fingerprint_v1)
+    robot.when(ask("learn", key="k", **said)).then().then_reply(reply)
 
 
 def test_another_tool_under_the_same_key_is_refused(robot: Robot) -> None:
