@@ -28,6 +28,8 @@ from services.node.follow import BATCH, BatchLog
 
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024
+MAX_READS: Final = 512
+"""Of those that wait: records of reads leave room for writes."""
 READS_WAIT_S: Final = 0.05
 RECORD_WAIT_S: Final = 10.0
 
@@ -55,6 +57,7 @@ class PartitionWorker:
         self._log = log
         self._show = show
         self._stopping = False
+        self._room_for_reads = threading.Semaphore(MAX_READS)
         self._queue: queue.Queue[_Waiting | Callable[[], None] | None] = queue.Queue(MAX_WAITING)
         self._thread = threading.Thread(target=self._run, name=f"decider-{partition}", daemon=True)
 
@@ -72,8 +75,15 @@ class PartitionWorker:
     def record(self, call: Call) -> None:
         """Put a read that was answered on the log, soon. Who reads faster than that can be done
         waits here, unless it is the end."""
-        if not self._stopping:
-            self._put(_Waiting(call, None, None), RECORD_WAIT_S)
+        if self._stopping:
+            return
+        if not self._room_for_reads.acquire(timeout=RECORD_WAIT_S):
+            raise _too_many(MAX_READS)
+        try:
+            self._put(_Waiting(call, None, None))
+        except Unavailable:
+            self._room_for_reads.release()
+            raise
 
     def between_batches(self, task: Callable[[], None]) -> Future[None]:
         """Run `task` on the partition's thread, when nothing is being decided."""
@@ -96,15 +106,13 @@ class PartitionWorker:
         self._queue.put(None)
         self._thread.join()
 
-    def _put(self, waiting: _Waiting, patience_s: float = 0.0) -> None:
+    def _put(self, waiting: _Waiting) -> None:
         if self.failed is not None:
             raise Unavailable(self.failed)
         try:
-            self._queue.put(waiting, block=patience_s > 0, timeout=patience_s)
+            self._queue.put_nowait(waiting)
         except queue.Full:
-            raise Unavailable(
-                f"Too many calls are waiting ({MAX_WAITING}); nothing was recorded, try again"
-            ) from None
+            raise _too_many(MAX_WAITING) from None
 
     def _run(self) -> None:
         while True:
@@ -137,6 +145,8 @@ class PartitionWorker:
                 return batch, item
             if not batch:
                 deadline = time.monotonic() + READS_WAIT_S
+            if item.answer is None:
+                self._room_for_reads.release()
             batch.append(item)
         return batch, None
 
@@ -229,6 +239,10 @@ class PartitionWorker:
             "`mnemolog audit verify` tells more"
         )
         _log.error("a partition has stopped", partition=self.partition, error=str(error))
+
+
+def _too_many(count: int) -> Unavailable:
+    return Unavailable(f"Too many calls are waiting ({count}); nothing was recorded, try again")
 
 
 def _END() -> None:

@@ -17,6 +17,7 @@ from projections.state import store
 from projections.state.store import View
 from services.api import Answer
 from services.node import node as nodes
+from services.node import worker
 from tests.contract.test_feed import PATIENCE_S, Node, run
 
 
@@ -73,14 +74,20 @@ def test_an_answer_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run(tmp_path, test)
 
 
-def test_who_reads_faster_than_it_is_recorded_waits(tmp_path: Path) -> None:
+def test_who_reads_faster_than_it_is_recorded_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves room for writes."""
+    monkeypatch.setattr(worker, "MAX_WAITING", 4)
+    monkeypatch.setattr(worker, "MAX_READS", 3)
+
     async def test(node: Node) -> None:
         await node.call("create_entities", entities=[{"name": "A"}])
-        worker = node.node.workers[0]
-        worker._queue.maxsize = 4
-        answers = await asyncio.gather(*(node.call("open_nodes", names=["A"]) for _ in range(100)))
-        assert not any(one.refused for one in answers)
-        await node.call("create_entities", entities=[{"name": "B"}])
+        reads = [asyncio.create_task(node.call("open_nodes", names=["A"])) for _ in range(100)]
+        for n in range(10):
+            await node.call("create_entities", entities=[{"name": f"B{n}"}])
+        assert not any(one.refused for one in await asyncio.gather(*reads))
+        await node.call("create_entities", entities=[{"name": "C"}])
         assert accesses(node, "A") == 1 + 100
 
     run(tmp_path, test)
