@@ -66,7 +66,7 @@ def parse(kind: type[A], data: bytes) -> A:
         raise Refused(f"The arguments are not valid JSON: {_lower(str(error))}") from None
     except RecursionError:
         raise _too_deep("The arguments are") from None
-    if deeper(raw, MAX_DEPTH):
+    if is_deeper(raw, MAX_DEPTH):
         raise _too_deep("The arguments are")
     if not isinstance(raw, dict):
         raise Refused(f"The arguments must be a JSON object, not {_kind(raw)}")
@@ -104,7 +104,7 @@ def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] 
         ) from None
     except RecursionError:
         raise _too_deep(f"{name} is") from None
-    if deeper(value, MAX_DEPTH):
+    if is_deeper(value, MAX_DEPTH):
         raise _too_deep(f"{name} is")
     if not isinstance(value, dict):
         raise Refused(f"{name} must be a JSON object, not {_kind(value)}")
@@ -119,7 +119,7 @@ def finite_numbers(name: str, value: Any) -> list[float]:
     return [float(one) for one in value]
 
 
-def deeper(value: Any, levels: int) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
     """Whether there are more than `levels` levels of objects and lists in a value."""
     within = [value]
     for _ in range(levels + 1):
@@ -198,17 +198,10 @@ def _found(raw: dict[str, Any], path: str) -> str:
 def _offered(kind: type[Arguments], path: str) -> list[str]:
     """The fields of what is at `path`."""
     inside: type[msgspec.Struct] = kind
-    for key in re.findall(r"[A-Za-z_]\w*", path):
-        field = inside.__struct_fields__[inside.__struct_encode_fields__.index(key)]
-        inside = _structs(get_type_hints(inside, include_extras=True)[field])[0]
-    hints = get_type_hints(inside, include_extras=True)
-    return [
-        shown
-        for field, shown in zip(
-            inside.__struct_fields__, inside.__struct_encode_fields__, strict=True
-        )
-        if not _is_unlisted(hints[field])
-    ]
+    for name in re.findall(r"[A-Za-z_]\w*", path):
+        inside = _structs(_hint(inside, name))[0]
+    names = inside.__struct_encode_fields__
+    return [name for name in names if not _is_unlisted(_hint(inside, name))]
 
 
 def _structs(hint: Any) -> list[type[msgspec.Struct]]:
@@ -223,8 +216,13 @@ def _is_unlisted(hint: Any) -> bool:
 
 
 def _allowed(kind: type[Arguments], name: str) -> str:
+    return _describe(_hint(kind, name))
+
+
+def _hint(kind: type[msgspec.Struct], name: str) -> Any:
+    """The type of the field that is called `name` in JSON."""
     field = kind.__struct_fields__[kind.__struct_encode_fields__.index(name)]
-    return _describe(get_type_hints(kind, include_extras=True)[field])
+    return get_type_hints(kind, include_extras=True)[field]
 
 
 def _describe(hint: Any) -> str:

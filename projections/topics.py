@@ -121,7 +121,7 @@ def _named(groups: list[list[str]], known: Collection[str]) -> list[str]:
     names: dict[int, str] = {}
     surface, counts, terms = _counted([" \n".join(group) for group in groups], known)
     if terms:
-        of_term, of_group = _sums(counts, 0), _sums(counts, 1)
+        of_term, of_group = counts.sum(axis=0), counts.sum(axis=1)
         rarity = np.log1p(of_group.mean() / of_term)
         weight = counts.data / np.maximum(of_group[counts.row], 1) * rarity[counts.col]
         order = sorted(
@@ -146,7 +146,7 @@ def _by_words(
     chosen: list[int] = []
     if terms:
         within = counts.count_nonzero(axis=0)
-        weight = (_sums(counts, 0) * np.log1p(len(places) / within)).round(9)
+        weight = (counts.sum(axis=0) * np.log1p(len(places) / within)).round(9)
         shared = np.flatnonzero((within > 1) & (within < len(places))).tolist()
         chosen = sorted(shared, key=lambda t: (-weight[t], terms[t]))[:MAX_WORD_TOPICS]
     has = counts.tocsc()[:, chosen].toarray()
@@ -182,10 +182,6 @@ def _counted(documents: list[str], known: Collection[str]) -> tuple[dict[str, st
     counts = coo_array(vectorizer.fit_transform(folded))
     surface = {word: _capital(forms.most_common(1)[0][0]) for word, forms in written.items()}
     return surface, counts, vectorizer.get_feature_names_out().tolist()
-
-
-def _sums(counts: Any, axis: int) -> Any:
-    return np.asarray(counts.sum(axis=axis)).ravel()
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:

@@ -32,8 +32,9 @@ from projections.state.store import Moment, Sample, View, Writable, evolves, mar
 
 ENTITIES = "entity"
 RELATIONS = "relation"
-_DAY_US = 86_400_000_000
 MAX_ANSWER_CHARACTERS = 8_000_000
+"""What entities say, in an answer that has no pages."""
+_DAY_US = 86_400_000_000
 _TRIGRAM = 3
 _LOOKED_UP = 2
 """So many trigrams are looked up together: more of them narrow little and cost more."""

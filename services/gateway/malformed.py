@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import MAX_DEPTH, deeper
+from events.arguments import MAX_DEPTH, is_deeper
 from services.api import Unavailable
 from services.gateway.calls import Calls, Raw, raw
 
@@ -88,7 +88,7 @@ def unreadable(data: bytes) -> Malformed:
                 "cut in two. Send it whole, or leave it out"
             )
         return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
-    if deeper(message, MAX_DEPTH):
+    if is_deeper(message, MAX_DEPTH):
         return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
     reason = (
         'The message is not a JSON-RPC 2.0 request: it needs "jsonrpc": "2.0", a "method", and an '
