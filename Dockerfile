@@ -18,6 +18,7 @@ COPY events events
 COPY projections projections
 COPY services services
 COPY infra infra
+COPY mnemolog mnemolog
 RUN /tmp/build/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /tmp/own . \
  && /opt/mnemolog/bin/pip install --no-deps --no-index /tmp/own/mnemolog-*.whl
 

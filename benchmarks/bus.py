@@ -36,12 +36,12 @@ from benchmarks.results import (
     Results,
     figure,
 )
-from events.ids import partition_of_space
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import models_dir
-from infra.kafka.broker import Broker
-from projections.state.robot import robot_space
+from mnemolog.events.ids import partition_of_space
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import models_dir
+from mnemolog.infra.kafka.broker import Broker
+from mnemolog.projections.state.robot import robot_space
 
 PARTITIONS = 16
 COLLECTIONS = 32

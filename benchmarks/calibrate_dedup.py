@@ -29,11 +29,11 @@ import numpy as np
 # Run as a script, Python puts this folder on the path and not the one above it.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from infra.embedder.catalogue import CATALOGUE, covers
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import installed, models_dir
-from projections.language import guard, jaccard, opposed, swapped, token_set, tokens
-from services.decider.rules import Rules
+from mnemolog.infra.embedder.catalogue import CATALOGUE, covers
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import installed, models_dir
+from mnemolog.projections.language import guard, jaccard, opposed, swapped, token_set, tokens
+from mnemolog.services.decider.rules import Rules
 
 PAIRS = Path(__file__).with_name("dedup_pairs.json")
 FALSE_DUPLICATE_LIMIT = 0.02

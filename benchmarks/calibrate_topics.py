@@ -23,10 +23,10 @@ from sklearn.metrics import adjusted_rand_score
 # Run as a script, Python puts this folder on the path and not the one above it.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from infra.embedder.catalogue import CATALOGUE
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import installed, models_dir
-from projections.topics import cut as cut_of
+from mnemolog.infra.embedder.catalogue import CATALOGUE
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import installed, models_dir
+from mnemolog.projections.topics import cut as cut_of
 
 ENTITIES = Path(__file__).with_name("topic_entities.json")
 CUTS = {

@@ -15,20 +15,20 @@ from benchmarks import graph_corpus
 from benchmarks.mcp_client import BenchmarkError, child_environment
 from benchmarks.peers import mnemolog
 from benchmarks.prepare import PREPARED_SEED, Progress, mixed_vectors
-from events.codec import encode_call
-from events.envelope import Call
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import models_dir
-from infra.log.sqlite import SqliteLog
-from projections.state import meaning
-from services.counted import Counted
-from services.decider.decide import Inputs
-from services.decider.graph.describe import NAME, Describe, describe
-from services.decider.partition import PartitionDecider
-from services.decider.rules import Rules
-from services.decider.tool import Model
-from services.node.projections import Projections
+from mnemolog.events.codec import encode_call
+from mnemolog.events.envelope import Call
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import models_dir
+from mnemolog.infra.log.sqlite import SqliteLog
+from mnemolog.projections.state import meaning
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.graph.describe import NAME, Describe, describe
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.decider.tool import Model
+from mnemolog.services.node.projections import Projections
 
 BATCH = 200
 REAL_VECTORS = 500

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.mcp_client import BenchmarkError
-from infra.embedder import catalogue, store
+from mnemolog.infra.embedder import catalogue, store
 
 
 class ModelFiles(msgspec.Struct, frozen=True):

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from benchmarks import corpus
 from benchmarks.mcp_client import BenchmarkError, StdioClient
 from benchmarks.peers import mnemolog
-from events.chain import Head, extend
-from events.codec import encode_call, encode_decision, encode_fact
-from events.envelope import Call, Decision, Embedding, sha256
-from events.robot import MemoryLearned
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import models_dir
-from infra.log.sqlite import SqliteLog
-from projections.state.robot import robot_space
-from services.node.projections import Projections
+from mnemolog.events.chain import Head, extend
+from mnemolog.events.codec import encode_call, encode_decision, encode_fact
+from mnemolog.events.envelope import Call, Decision, Embedding, sha256
+from mnemolog.events.robot import MemoryLearned
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import models_dir
+from mnemolog.infra.log.sqlite import SqliteLog
+from mnemolog.projections.state.robot import robot_space
+from mnemolog.services.node.projections import Projections
 
 PREPARED_SEED = 1
 GENERATED_FROM = 5_000

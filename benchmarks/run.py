@@ -40,7 +40,7 @@ from benchmarks.model import default_model
 from benchmarks.peers import mnemolog, robotmem, server_memory
 from benchmarks.prepare import PREPARED_SEED, fill, prepare_store
 from benchmarks.results import Memory, Results
-from infra.kafka.broker import BrokerError
+from mnemolog.infra.kafka.broker import BrokerError
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "bench"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from events.envelope import GENESIS, Decision, sha256
+from mnemolog.events.envelope import GENESIS, Decision, sha256
 
 
 class Head(msgspec.Struct, frozen=True):

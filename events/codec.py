@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from events.envelope import Call, Decision
+from mnemolog.events.envelope import Call, Decision
 
 VERSION: Final = 1
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from events.arguments import NOT_BLANK, UNLISTED, Arguments
-from events.codec import Fact, register
+from mnemolog.events.arguments import NOT_BLANK, UNLISTED, Arguments
+from mnemolog.events.codec import Fact, register
 
 MAX_ENTITIES = 50
 MAX_OBSERVATIONS = 100

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from events.arguments import Arguments, Name
-from events.codec import Fact, register
+from mnemolog.events.arguments import Arguments, Name
+from mnemolog.events.codec import Fact, register
 
 MAX_INSIGHT = 300
 MAX_FILTER_CONDITIONS = 10

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import platformdirs
 
-from infra.embedder.catalogue import DEFAULT_MODEL
+from mnemolog.infra.embedder.catalogue import DEFAULT_MODEL
 
 _BROKER = re.compile(r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 ROLES = ("gateway", "decider", "projector")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-from projections.language import token_set
+from mnemolog.projections.language import token_set
 
 BUDGET = 480
 HEAD, TAIL = 3, 7

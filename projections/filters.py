@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Refused, finite_numbers, json_object
-from events.robot import MAX_FILTER_CONDITIONS, JsonObject
+from mnemolog.events.arguments import Refused, finite_numbers, json_object
+from mnemolog.events.robot import MAX_FILTER_CONDITIONS, JsonObject
 
 _MISSING = object()
 _RANGES: dict[str, Callable[[Any, Any], bool]] = {

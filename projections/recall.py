@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Refused
-from events.robot import Recall
-from projections.filters import Condition, SpatialSort, read_filter, read_spatial_sort
-from projections.fusion import REAL_WORLD_WEIGHT, fuse, is_real, normalise
-from projections.language.summary import human_summary
-from projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
-from projections.state import robot as state
-from projections.state.store import View
-from projections.times import iso
+from mnemolog.events.arguments import Refused
+from mnemolog.events.robot import Recall
+from mnemolog.projections.filters import Condition, SpatialSort, read_filter, read_spatial_sort
+from mnemolog.projections.fusion import REAL_WORLD_WEIGHT, fuse, is_real, normalise
+from mnemolog.projections.language.summary import human_summary
+from mnemolog.projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
+from mnemolog.projections.state import robot as state
+from mnemolog.projections.state.store import View
+from mnemolog.projections.times import iso
 
 MAX_FETCH = 10_000
 """How deep a leg is searched at most when filters leave too few rows."""

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.graph import SearchReflections
-from projections import limbic
-from projections.fusion import RRF_K, reciprocal_ranks
-from projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
-from projections.state import graph as state
-from projections.state import meaning
-from projections.state.meaning import ENTITY, REFLECTION, index_space
-from projections.state.store import View
-from projections.times import spaced
+from mnemolog.events.graph import SearchReflections
+from mnemolog.projections import limbic
+from mnemolog.projections.fusion import RRF_K, reciprocal_ranks
+from mnemolog.projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state import meaning
+from mnemolog.projections.state.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.projections.state.store import View
+from mnemolog.projections.times import spaced
 
 FETCH = 3
 """Hits of each leg per result wanted."""

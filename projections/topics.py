@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from projections.language.characters import HAN, UNSPACED, clean
-from projections.language.words import tokens
-from projections.ports import Vector
+from mnemolog.projections.language.characters import HAN, UNSPACED, clean
+from mnemolog.projections.language.words import tokens
+from mnemolog.projections.ports import Vector
 
 MAX_WORD_TOPICS = 8
 OTHERS = "General"

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from events.envelope import Truncated
+from mnemolog.events.envelope import Truncated
 
 Progress = Callable[[int, int], None]
 """Called, on the caller's event loop, with how much is done and how much there is in all."""

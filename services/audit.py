@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from events.chain import Head, extend, void_reason
-from events.codec import NewerVersion, Undecodable, decode_call, decode_decision
-from events.envelope import Call, Decision, sha256
-from services.facts import facts_of
-from services.node.follow import BATCH, OnProgress, ReadableLog
+from mnemolog.events.chain import Head, extend, void_reason
+from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, decode_decision
+from mnemolog.events.envelope import Call, Decision, sha256
+from mnemolog.services.facts import facts_of
+from mnemolog.services.node.follow import BATCH, OnProgress, ReadableLog
 
 
 class PartitionReport(msgspec.Struct):

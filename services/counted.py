@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from events.codec import Fact, decode_facts
-from events.envelope import Decision
+from mnemolog.events.codec import Fact, decode_facts
+from mnemolog.events.envelope import Decision
 
 
 class Counted(msgspec.Struct, frozen=True):

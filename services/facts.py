@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from events.codec import decode_facts, tag_of
-from events.envelope import Decision
+from mnemolog.events.codec import decode_facts, tag_of
+from mnemolog.events.envelope import Decision
 
 
 def facts_of(decision: Decision) -> list[dict[str, Any]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from events.envelope import Decision
-from projections.times import iso
-from services.decider.catalogue import TOOLS
-from services.facts import facts_of
+from mnemolog.events.envelope import Decision
+from mnemolog.projections.times import iso
+from mnemolog.services.decider.catalogue import TOOLS
+from mnemolog.services.facts import facts_of
 
 _OF_THE_LOG = ("type", "embedding")
 """Fields that only mean something beside the record: `embedding` is a place among its vectors."""

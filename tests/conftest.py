@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.kafka.broker import Broker, BrokerError
+from mnemolog.infra.kafka.broker import Broker, BrokerError
 
 
 def start_broker() -> Broker:

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from infra.embedder.catalogue import Model
-from infra.embedder.store import fingerprint
+from mnemolog.infra.embedder.catalogue import Model
+from mnemolog.infra.embedder.store import fingerprint
 
 if TYPE_CHECKING:
-    from infra.embedder.onnx import OnnxEmbedder
+    from mnemolog.infra.embedder.onnx import OnnxEmbedder
 
 Status = Literal["absent", "loading", "ready", "failed"]
 
@@ -96,7 +96,7 @@ class BackgroundEmbedder:
 
     def _load(self, model: Model, files: tuple[int, ...]) -> None:
         try:
-            from infra.embedder.onnx import OnnxEmbedder
+            from mnemolog.infra.embedder.onnx import OnnxEmbedder
 
             embedder = OnnxEmbedder.load(model, self.directory)
             # The first run of a session is slower than the rest; better here than for a caller.

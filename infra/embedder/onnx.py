@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infra.embedder.catalogue import ONNX_FILE, TOKENIZER_FILE, Model
-from infra.embedder.sessions import Sessions
-from infra.embedder.store import file_path
+from mnemolog.infra.embedder.catalogue import ONNX_FILE, TOKENIZER_FILE, Model
+from mnemolog.infra.embedder.sessions import Sessions
+from mnemolog.infra.embedder.store import file_path
 
 COUNTS_KEPT = 2048
 

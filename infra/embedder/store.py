@@ -22,7 +22,7 @@ from typing import IO
 
 import platformdirs
 
-from infra.embedder.catalogue import HuggingFace, Maven, Model, ModelFile
+from mnemolog.infra.embedder.catalogue import HuggingFace, Maven, Model, ModelFile
 
 ENV_MODELS_DIR = "MNEMOLOG_MODELS"
 

@@ -16,9 +16,9 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.structs import RecordMetadata
 
-from events.log import Ends, LogError, Stored
-from infra.log.kafka_reader import Readers
-from infra.log.kafka_topics import Topics, prepare
+from mnemolog.events.log import Ends, LogError, Stored
+from mnemolog.infra.log.kafka_reader import Readers
+from mnemolog.infra.log.kafka_topics import Topics, prepare
 
 PREFIX: Final = "mnemolog"
 TIMEOUT_S: Final = 30.0

@@ -14,7 +14,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import ConsumerStoppedError, KafkaError, OffsetOutOfRangeError
 
-from events.log import LogError, Stored
+from mnemolog.events.log import LogError, Stored
 
 _MAX_READERS: Final = 8
 """Reads at a time; further ones wait for their turn."""

@@ -10,8 +10,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from events.ids import MAX_PARTITIONS
-from events.log import LogError
+from mnemolog.events.ids import MAX_PARTITIONS
+from mnemolog.events.log import LogError
 
 NEW_PARTITIONS: Final = 16
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from events.ids import MAX_PARTITIONS
-from events.log import Ends, LogError, Stored
+from mnemolog.events.ids import MAX_PARTITIONS
+from mnemolog.events.log import Ends, LogError, Stored
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

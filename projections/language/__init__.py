@@ -5,9 +5,9 @@ grows linearly with its length. What they return goes into the text index and in
 checks: a change here that alters `tokens` asks for a rebuild of both.
 """
 
-from projections.language.opposites import opposed, swapped
-from projections.language.signature import guard
-from projections.language.words import (
+from mnemolog.projections.language.opposites import opposed, swapped
+from mnemolog.projections.language.signature import guard
+from mnemolog.projections.language.words import (
     MAX_CHARACTERS,
     MAX_TOKEN_LENGTH,
     content_hash,

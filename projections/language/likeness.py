@@ -6,7 +6,13 @@ import re
 from collections.abc import Set
 from functools import lru_cache
 
-from projections.language.characters import HAN, UNSPACED, WORD_CHARACTER, fold, strip_accents
+from mnemolog.projections.language.characters import (
+    HAN,
+    UNSPACED,
+    WORD_CHARACTER,
+    fold,
+    strip_accents,
+)
 
 REMEMBERED_LENGTH = 400
 LENGTH_RATIO = 2

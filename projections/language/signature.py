@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from projections.language.characters import WORD_CHARACTER, clean
-from projections.language.numbers import NUMBER, number, unit_at
-from projections.language.words import MAX_CHARACTERS
+from mnemolog.projections.language.characters import WORD_CHARACTER, clean
+from mnemolog.projections.language.numbers import NUMBER, number, unit_at
+from mnemolog.projections.language.words import MAX_CHARACTERS
 
 _ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator, Set
 from functools import cache, lru_cache
 from itertools import islice
 
-from projections.language.characters import HAN, UNSPACED, WORD_CHARACTER, fold, strip_accents
-from projections.language.numbers import NUMBER, number, unit
+from mnemolog.projections.language.characters import (
+    HAN,
+    UNSPACED,
+    WORD_CHARACTER,
+    fold,
+    strip_accents,
+)
+from mnemolog.projections.language.numbers import NUMBER, number, unit
 
 MAX_CHARACTERS = 65_536
 """Of a longer text, `tokens`, `token_set` and `guard` read this many characters."""

@@ -9,9 +9,9 @@ from random import Random
 
 import msgspec
 
-from events.arguments import TooMuch
-from events.envelope import Decision
-from events.graph import (
+from mnemolog.events.arguments import TooMuch
+from mnemolog.events.envelope import Decision
+from mnemolog.events.graph import (
     EntitiesAccessed,
     EntitiesCoOccurred,
     EntityCreated,
@@ -25,10 +25,10 @@ from events.graph import (
     RelationDeleted,
     RelationEnded,
 )
-from projections.language.characters import fold, strip_accents
-from projections.limbic import DEGREE_CAP, Together, Use
-from projections.state.meaning import ENTITY, forget_meaning, to_describe
-from projections.state.store import Moment, Sample, View, Writable, evolves, marks
+from mnemolog.projections.language.characters import fold, strip_accents
+from mnemolog.projections.limbic import DEGREE_CAP, Together, Use
+from mnemolog.projections.state.meaning import ENTITY, forget_meaning, to_describe
+from mnemolog.projections.state.store import Moment, Sample, View, Writable, evolves, marks
 
 ENTITIES = "entity"
 RELATIONS = "relation"

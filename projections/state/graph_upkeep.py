@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.language.characters import fold, strip_accents
-from projections.state.store import View
+from mnemolog.projections.language.characters import fold, strip_accents
+from mnemolog.projections.state.store import View
 
 _THRESHOLDS = {"sesion": 15, "session": 15, "proyecto": 25, "project": 25}
 _OTHERS = 20

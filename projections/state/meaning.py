@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable
 import msgspec
 import numpy as np
 
-from events.codec import Fact
-from events.envelope import Decision
-from events.graph import (
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Decision
+from mnemolog.events.graph import (
     EntityCreated,
     EntityDescribed,
     EntityTypeChanged,
@@ -24,8 +24,8 @@ from events.graph import (
     ReflectionAdded,
     ReflectionEmbedded,
 )
-from projections.ports import Vector
-from projections.state.store import Moment, View, Writable, evolves, marks
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state.store import Moment, View, Writable, evolves, marks
 
 ENTITY = "entity"
 REFLECTION = "reflection"

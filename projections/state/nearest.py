@@ -16,7 +16,7 @@ import numpy as np
 import simsimd
 from numpy.typing import NDArray
 
-from projections.ports import Vector
+from mnemolog.projections.ports import Vector
 
 _CHUNK = 2048
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.envelope import Decision, Embedding
-from events.robot import (
+from mnemolog.events.envelope import Decision, Embedding
+from mnemolog.events.robot import (
     PROTECTED,
     DuplicateFound,
     Embedded,
@@ -26,9 +26,9 @@ from events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from projections.language import content_hash, guard, opposed, swapped, token_set, tokens
-from projections.ports import Vector
-from projections.state.store import Moment, View, Writable, evolves, marks
+from mnemolog.projections.language import content_hash, guard, opposed, swapped, token_set, tokens
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state.store import Moment, View, Writable, evolves, marks
 
 _DAY_US = 86_400_000_000.0
 _RECORDING = "~"

@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from events.chain import Head, extend, void_reason
-from events.codec import Fact, decode_decision, decode_facts
-from events.envelope import Decision
-from events.ids import nth_id
-from projections.state import graph_schema
-from projections.state.nearest import Nearest
-from projections.state.schema import CANONICAL, FORMAT, SCHEMA
+from mnemolog.events.chain import Head, extend, void_reason
+from mnemolog.events.codec import Fact, decode_decision, decode_facts
+from mnemolog.events.envelope import Decision
+from mnemolog.events.ids import nth_id
+from mnemolog.projections.state import graph_schema
+from mnemolog.projections.state.nearest import Nearest
+from mnemolog.projections.state.schema import CANONICAL, FORMAT, SCHEMA
 
 OWN_KEYS_KEPT = 1000
 """Outcomes of calls without an idempotency key of their caller's are kept for this many calls."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from events.codec import Fact
-from events.envelope import Decision
-from events.graph import EntityDeleted, EntityDescribed, ReflectionAdded
-from projections.ports import PutText, Remove, TextChange
-from projections.state.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Decision
+from mnemolog.events.graph import EntityDeleted, EntityDescribed, ReflectionAdded
+from mnemolog.projections.ports import PutText, Remove, TextChange
+from mnemolog.projections.state.meaning import ENTITY, REFLECTION, index_space
 
 
 def text_changes(decision: Decision, facts: Iterable[Fact]) -> list[TextChange]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 
-from projections.language import tokens
-from projections.ports import Hit, PutText, TextChange
-from projections.text import manifest
-from projections.text.space import Space
-from projections.text.store import Document, Store, stems
+from mnemolog.projections.language import tokens
+from mnemolog.projections.ports import Hit, PutText, TextChange
+from mnemolog.projections.text import manifest
+from mnemolog.projections.text.space import Space
+from mnemolog.projections.text.store import Document, Store, stems
 
 COMMIT_AT = 256
 """A space with this many uncommitted changes is committed in the background."""

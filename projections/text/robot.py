@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from events.codec import Fact
-from events.envelope import Decision
-from events.robot import MemoriesConsolidated, MemoryForgotten, MemoryLearned, MemoryUpdated
-from projections.ports import PutText, Remove, TextChange
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Decision
+from mnemolog.events.robot import (
+    MemoriesConsolidated,
+    MemoryForgotten,
+    MemoryLearned,
+    MemoryUpdated,
+)
+from mnemolog.projections.ports import PutText, Remove, TextChange
 
 
 def text_changes(decision: Decision, facts: Iterable[Fact]) -> list[TextChange]:

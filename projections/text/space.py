@@ -9,10 +9,10 @@ from threading import Lock
 
 from tantivy import DocAddress, Query
 
-from projections.ports import Hit
-from projections.text.bm25 import Statistics, comparable, idf, score
-from projections.text.manifest import TextIndexError
-from projections.text.store import EMPTY, Checkpoint, Document, Store, query, stems
+from mnemolog.projections.ports import Hit
+from mnemolog.projections.text.bm25 import Statistics, comparable, idf, score
+from mnemolog.projections.text.manifest import TextIndexError
+from mnemolog.projections.text.store import EMPTY, Checkpoint, Document, Store, query, stems
 
 SPARE = 8
 """Hits fetched beyond the limit, to see whether the last one ties with the next."""

@@ -11,8 +11,8 @@ import msgspec
 import tantivy
 from tantivy import FieldType, Occur, Query
 
-from projections.text.bm25 import Statistics
-from projections.text.manifest import TextIndexError, sync_directory
+from mnemolog.projections.text.bm25 import Statistics
+from mnemolog.projections.text.manifest import TextIndexError, sync_directory
 
 ANALYSER = "tokens_english_stems"
 MARK = "\x01checkpoint"

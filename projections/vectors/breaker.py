@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from projections.ports import VectorsAway
+from mnemolog.projections.ports import VectorsAway
 
 PAUSE_S = 3.0
 

@@ -15,7 +15,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from projections.ports import VectorsAway
+from mnemolog.projections.ports import VectorsAway
 
 SEARCH_TIMEOUT_S = 2
 """For what somebody waits for. Whole seconds: the client takes no others."""

@@ -17,9 +17,9 @@ from uuid import UUID
 
 from qdrant_client import models
 
-from projections.ports import Hit, VectorsAway
-from projections.vectors.client import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Server
-from projections.vectors.points import checkpoint_id
+from mnemolog.projections.ports import Hit, VectorsAway
+from mnemolog.projections.vectors.client import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Server
+from mnemolog.projections.vectors.points import checkpoint_id
 
 FORMAT = 1
 VECTOR = "content"

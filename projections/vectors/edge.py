@@ -23,9 +23,9 @@ from uuid import UUID
 
 import qdrant_edge as qe
 
-from projections.ports import Hit, PutVector, Vector, VectorChange
-from projections.vectors.manifest import FORMAT, Manifest, read_manifest, write_manifest
-from projections.vectors.points import (
+from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange
+from mnemolog.projections.vectors.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from mnemolog.projections.vectors.points import (
     SpaceDigests,
     checked_limit,
     checked_put,

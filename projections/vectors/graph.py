@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from events.codec import Fact
-from events.envelope import Decision
-from events.graph import EntityDeleted, EntityDescribed, ReflectionEmbedded
-from projections.ports import PutVector, Remove, VectorChange
-from projections.state.meaning import ENTITY, REFLECTION, index_space
-from projections.state.robot import vector_of
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Decision
+from mnemolog.events.graph import EntityDeleted, EntityDescribed, ReflectionEmbedded
+from mnemolog.projections.ports import PutVector, Remove, VectorChange
+from mnemolog.projections.state.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.projections.state.robot import vector_of
 
 
 def vector_changes(decision: Decision, facts: Iterable[Fact], model: str) -> list[VectorChange]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
-from projections.ports import Hit, PutVector, Vector
+from mnemolog.projections.ports import Hit, PutVector, Vector
 
 PREFIX = "mnemolog"
 """What the names of collections on a server begin with."""

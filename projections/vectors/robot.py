@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from events.codec import Fact
-from events.envelope import Decision
-from events.robot import (
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Decision
+from mnemolog.events.robot import (
     Embedded,
     MemoriesConsolidated,
     MemoryForgotten,
     MemoryLearned,
     MemoryUpdated,
 )
-from projections.ports import PutVector, Remove, VectorChange
-from projections.state.robot import vector_of
+from mnemolog.projections.ports import PutVector, Remove, VectorChange
+from mnemolog.projections.state.robot import vector_of
 
 
 def vector_changes(decision: Decision, facts: Iterable[Fact], model: str) -> list[VectorChange]:

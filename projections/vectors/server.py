@@ -17,10 +17,10 @@ from uuid import UUID
 
 from qdrant_client import models
 
-from projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway
-from projections.vectors.breaker import Breaker
-from projections.vectors.client import Gone, Server
-from projections.vectors.collection import (
+from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway
+from mnemolog.projections.vectors.breaker import Breaker
+from mnemolog.projections.vectors.client import Gone, Server
+from mnemolog.projections.vectors.collection import (
     VECTOR,
     Collection,
     Names,
@@ -30,7 +30,7 @@ from projections.vectors.collection import (
     make_live,
     numbers,
 )
-from projections.vectors.points import (
+from mnemolog.projections.vectors.points import (
     PREFIX,
     SpaceDigests,
     checked_limit,

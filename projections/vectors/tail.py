@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway
-from projections.vectors.breaker import Breaker
-from projections.vectors.points import (
+from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway
+from mnemolog.projections.vectors.breaker import Breaker
+from mnemolog.projections.vectors.points import (
     MAX_LIMIT,
     PREFIX,
     SpaceDigests,
@@ -30,7 +30,7 @@ from projections.vectors.points import (
 )
 
 if TYPE_CHECKING:
-    from projections.vectors.client import Server
+    from mnemolog.projections.vectors.client import Server
 
 MOST = 50_000
 """Changes that are kept: some 80 MB with 384 dimensions."""
@@ -207,7 +207,7 @@ class TailedVectors:
         most: int = MOST,
         breaker: Breaker | None = None,
     ) -> None:
-        from projections.vectors.collection import Collection, Names
+        from mnemolog.projections.vectors.collection import Collection, Names
 
         self._server = server
         self._dims = dims
@@ -369,7 +369,7 @@ class TailedVectors:
 
     def _nothing_yet(self, error: VectorsAway) -> bool:
         """Whether the collection is missing because nothing was ever written to it."""
-        from projections.vectors.client import Gone
+        from mnemolog.projections.vectors.client import Gone
 
         return isinstance(error, Gone) and max(self._stands.values(), default=-1) == -1
 

@@ -11,20 +11,28 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from events.ids import partition_of_id, partition_of_space
-from events.log import LogError
-from infra.settings import Settings
-from projections.state import robot as state
-from projections.state.graph import graph_space
-from projections.state.store import View
-from projections.times import iso
-from services import audit as audits
-from services.cli.common import data_option, log_option
-from services.cli.common import settings as settings_of
-from services.cli.lives import Subject, SubjectType, concerns, explained, life_of, sentence
-from services.cli.show import add_row, console, fail, print_json, progress_bar, table, visible
-from services.node.follow import ReadableLog
-from services.node.logs import reading
+from mnemolog.events.ids import partition_of_id, partition_of_space
+from mnemolog.events.log import LogError
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.state import robot as state
+from mnemolog.projections.state.graph import graph_space
+from mnemolog.projections.state.store import View
+from mnemolog.projections.times import iso
+from mnemolog.services import audit as audits
+from mnemolog.services.cli.common import data_option, log_option
+from mnemolog.services.cli.common import settings as settings_of
+from mnemolog.services.cli.lives import Subject, SubjectType, concerns, explained, life_of, sentence
+from mnemolog.services.cli.show import (
+    add_row,
+    console,
+    fail,
+    print_json,
+    progress_bar,
+    table,
+    visible,
+)
+from mnemolog.services.node.follow import ReadableLog
+from mnemolog.services.node.logs import reading
 
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 

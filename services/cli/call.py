@@ -10,10 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from infra.settings import Settings
-from services.api import Answer, Unavailable, own_files
-from services.cli.common import actor, data_option, log_option, settings
-from services.gateway.identity import NAME, VERSION
+from mnemolog.infra.settings import Settings
+from mnemolog.services.api import Answer, Unavailable, own_files
+from mnemolog.services.cli.common import actor, data_option, log_option, settings
+from mnemolog.services.gateway.identity import NAME, VERSION
 
 
 @click.command(short_help="Call one tool and print its reply.")
@@ -73,9 +73,9 @@ def call(
 async def _call_here(
     found: Settings, tool: str, arguments: dict[str, Any], meta: dict[str, str]
 ) -> Answer:
-    from services.gateway import logs
-    from services.gateway.calls import Calls
-    from services.node.shared import SharedService
+    from mnemolog.services.gateway import logs
+    from mnemolog.services.gateway.calls import Calls
+    from mnemolog.services.node.shared import SharedService
 
     logs.to_stderr()
     service = SharedService(found)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from infra.settings import Settings, load
+from mnemolog.infra.settings import Settings, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,18 +13,18 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from infra.settings import Settings
-from services.api import own_files
-from services.cli.common import actor, data_option, settings
-from services.cli.moves import move_store
-from services.cli.show import add_row, console, fail, print_json, progress_bar, table
-from services.decider.graph import exports
-from services.gateway import logs
-from services.gateway.calls import Calls
-from services.gateway.identity import NAME, VERSION
-from services.imports.anthropic import write_entity, write_relation
-from services.node.logs import with_its_log
-from services.node.shared import SharedService
+from mnemolog.infra.settings import Settings
+from mnemolog.services.api import own_files
+from mnemolog.services.cli.common import actor, data_option, settings
+from mnemolog.services.cli.moves import move_store
+from mnemolog.services.cli.show import add_row, console, fail, print_json, progress_bar, table
+from mnemolog.services.decider.graph import exports
+from mnemolog.services.gateway import logs
+from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.identity import NAME, VERSION
+from mnemolog.services.imports.anthropic import write_entity, write_relation
+from mnemolog.services.node.logs import with_its_log
+from mnemolog.services.node.shared import SharedService
 
 FORMATS = ("anthropic",)
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from projections.state import graph as state
-from projections.state.store import View
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state.store import View
 
 Fact = dict[str, Any]
 

@@ -7,17 +7,20 @@ import sys
 
 import click
 
-from services.gateway.identity import VERSION
+from mnemolog.services.gateway.identity import VERSION
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("services.cli.serve:serve", "Serve MCP over HTTP."),
-    "stdio": ("services.cli.stdio:stdio", "Serve MCP over stdin and stdout, for one client."),
-    "call": ("services.cli.call:call", "Call one tool and print its reply."),
-    "audit": ("services.cli.audit:audit", "Show and verify what happened."),
-    "import": ("services.cli.imports:import_", "Import a file, or move a store to Kafka."),
-    "export": ("services.cli.imports:export", "Write the knowledge graph to a file."),
-    "rebuild": ("services.cli.rebuild:rebuild", "Build everything anew from the log."),
-    "models": ("services.cli.models:models", "List and fetch embedding models."),
+    "serve": ("mnemolog.services.cli.serve:serve", "Serve MCP over HTTP."),
+    "stdio": (
+        "mnemolog.services.cli.stdio:stdio",
+        "Serve MCP over stdin and stdout, for one client.",
+    ),
+    "call": ("mnemolog.services.cli.call:call", "Call one tool and print its reply."),
+    "audit": ("mnemolog.services.cli.audit:audit", "Show and verify what happened."),
+    "import": ("mnemolog.services.cli.imports:import_", "Import a file, or move a store to Kafka."),
+    "export": ("mnemolog.services.cli.imports:export", "Write the knowledge graph to a file."),
+    "rebuild": ("mnemolog.services.cli.rebuild:rebuild", "Build everything anew from the log."),
+    "models": ("mnemolog.services.cli.models:models", "List and fetch embedding models."),
 }
 """Name: where the click command is, and its line in the overview. A subcommand is imported only
 when it is run, so that `mnemolog stdio` does not pay for what the others need."""
@@ -71,8 +74,8 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    from infra.settings import SettingsError
-    from services.api import Unavailable
+    from mnemolog.infra.settings import SettingsError
+    from mnemolog.services.api import Unavailable
 
     if isinstance(error, (SettingsError, Unavailable)):
         return str(error)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from infra.embedder import store
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL, Model
+from mnemolog.infra.embedder import store
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL, Model
 
 
 class Row(msgspec.Struct, frozen=True):

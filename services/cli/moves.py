@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from events.log import LogError
-from infra.settings import Settings
-from services.cli.show import add_row, console, fail, print_json, progress_bar, table
+from mnemolog.events.log import LogError
+from mnemolog.infra.settings import Settings
+from mnemolog.services.cli.show import add_row, console, fail, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from services.node.moving import Moved
+    from mnemolog.services.node.moving import Moved
 
 
 def move_store(found: Settings, directory: Path, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def move_store(found: Settings, directory: Path, as_json: bool) -> None:
 
 def _locked(found: Settings, directory: Path, progress: Callable[[int, int], None]) -> Moved:
     """With the directory's lock, so that nobody writes to the store meanwhile."""
-    from services.node.holder import DirectoryLock
+    from mnemolog.services.node.holder import DirectoryLock
 
     lock = DirectoryLock(directory / "lock")
     if not lock.take():
@@ -69,9 +69,9 @@ def _locked(found: Settings, directory: Path, progress: Callable[[int, int], Non
 
 
 async def _move(found: Settings, directory: Path, progress: Callable[[int, int], None]) -> Moved:
-    from infra.log.kafka import KafkaLog
-    from infra.log.sqlite import SqliteLog
-    from services.node.moving import move
+    from mnemolog.infra.log.kafka import KafkaLog
+    from mnemolog.infra.log.sqlite import SqliteLog
+    from mnemolog.services.node.moving import move
 
     assert found.brokers is not None
     source = SqliteLog(directory / "log.db", read_only=True)

@@ -9,18 +9,18 @@ from collections.abc import Callable
 import click
 import msgspec
 
-from events.log import LogError
-from infra.settings import Settings
-from projections.state.store import StateError
-from services.api import Unavailable
-from services.cli.common import data_option, log_option
-from services.cli.common import settings as settings_of
-from services.cli.show import console, fail, print_json, progress_bar
-from services.node.guest import Guest, HolderLost
-from services.node.holder import DirectoryLock
-from services.node.logs import with_its_log
-from services.node.node import model_of
-from services.node.rebuild import Report, rebuild_offline
+from mnemolog.events.log import LogError
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.state.store import StateError
+from mnemolog.services.api import Unavailable
+from mnemolog.services.cli.common import data_option, log_option
+from mnemolog.services.cli.common import settings as settings_of
+from mnemolog.services.cli.show import console, fail, print_json, progress_bar
+from mnemolog.services.node.guest import Guest, HolderLost
+from mnemolog.services.node.holder import DirectoryLock
+from mnemolog.services.node.logs import with_its_log
+from mnemolog.services.node.node import model_of
+from mnemolog.services.node.rebuild import Report, rebuild_offline
 
 
 @click.command(

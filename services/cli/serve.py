@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from services.cli.common import data_option, settings
+from mnemolog.services.cli.common import data_option, settings
 
 
 @click.command(short_help="Serve MCP over HTTP.")
@@ -42,7 +42,7 @@ def serve(
       mnemolog serve --log kafka://127.0.0.1:9092
       mnemolog serve --log kafka://127.0.0.1:9092 --role gateway --vectors http://127.0.0.1:6333
     """
-    from services.gateway.http import run
+    from mnemolog.services.gateway.http import run
 
     run(
         settings(

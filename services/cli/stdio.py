@@ -6,7 +6,7 @@ import os
 
 import click
 
-from services.cli.common import actor, data_option, log_option, settings
+from mnemolog.services.cli.common import actor, data_option, log_option, settings
 
 
 @click.command(short_help="Serve MCP over stdin and stdout.")
@@ -35,7 +35,7 @@ def stdio(
     In an MCP client's configuration:
       {"mcpServers": {"memory": {"command": "mnemolog", "args": ["stdio"]}}}
     """
-    from services.gateway.stdio import run
+    from mnemolog.services.gateway.stdio import run
 
     found = settings(ctx, data=data, log=log, model=model, toolsets=toolsets)
     if os.environ.get("MEMORY_FILE_PATH"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from events.arguments import Arguments, Refused, parse
-from events.envelope import Call
-from services.decider import graph, robot
-from services.decider.tool import Tool
+from mnemolog.events.arguments import Arguments, Refused, parse
+from mnemolog.events.envelope import Call
+from mnemolog.services.decider import graph, robot
+from mnemolog.services.decider.tool import Tool
 
 FAMILIES: dict[str, tuple[Tool, ...]] = {"robot": robot.TOOLS, "graph": graph.TOOLS}
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from events.arguments import Refused
-from events.chain import Head
-from events.codec import NewerVersion, Undecodable, decode_call, encode_fact
-from events.envelope import Call, Decision, Embedding, sha256
-from projections.state.store import Outcome, Writable
-from services.decider.catalogue import read_call
-from services.decider.rules import Rules
-from services.decider.tool import Context, Model, partition_of
+from mnemolog.events.arguments import Refused
+from mnemolog.events.chain import Head
+from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, encode_fact
+from mnemolog.events.envelope import Call, Decision, Embedding, sha256
+from mnemolog.projections.state.store import Outcome, Writable
+from mnemolog.services.decider.catalogue import read_call
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.decider.tool import Context, Model, partition_of
 
 MAX_DECISION_BYTES = 7 * 1024 * 1024
 """Every log takes a record of this size; Kafka's topics are made for 8 MiB."""

@@ -6,11 +6,11 @@ import sqlite3
 
 import structlog
 
-from events.codec import encode_decision
-from events.envelope import Decision
-from projections.state.store import PartitionState
-from services.decider.decide import MAX_DECISION_BYTES, Inputs, decide, failed, too_large
-from services.decider.rules import Rules
+from mnemolog.events.codec import encode_decision
+from mnemolog.events.envelope import Decision
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.decider.decide import MAX_DECISION_BYTES, Inputs, decide, failed, too_large
+from mnemolog.services.decider.rules import Rules
 
 _log = structlog.get_logger("mnemolog.decider")
 

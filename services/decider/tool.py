@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Arguments, Refused
-from events.codec import Fact
-from events.envelope import Call, Embedding
-from events.ids import partition_of_id, partition_of_session, partition_of_space
-from projections.ports import TextIndex, Vector, VectorIndex
-from projections.state.store import View, Writable
-from services.decider.rules import Rules
+from mnemolog.events.arguments import Arguments, Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Call, Embedding
+from mnemolog.events.ids import partition_of_id, partition_of_session, partition_of_space
+from mnemolog.projections.ports import TextIndex, Vector, VectorIndex
+from mnemolog.projections.state.store import View, Writable
+from mnemolog.services.decider.rules import Rules
 
 
 class Place(msgspec.Struct, frozen=True):

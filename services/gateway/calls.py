@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import MAX_ARGUMENT_BYTES
-from events.envelope import Truncated, sha256
-from services.api import Answer, Event, Files, Follow, Progress, Request, Service
+from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
+from mnemolog.events.envelope import Truncated, sha256
+from mnemolog.services.api import Answer, Event, Files, Follow, Progress, Request, Service
 
 KEPT_BYTES = 1000
 """How much is kept of arguments that are too large or cannot be read."""

@@ -13,9 +13,9 @@ import msgspec
 from anyio import EndOfStream
 from mcp.shared.message import SessionMessage
 
-from services.gateway import malformed
-from services.gateway.calls import Calls, Raw
-from services.gateway.pipes import Lines, Output
+from mnemolog.services.gateway import malformed
+from mnemolog.services.gateway.calls import Calls, Raw
+from mnemolog.services.gateway.pipes import Lines, Output
 
 MAX_IN_FLIGHT = 256
 """Requests that may be under way; more are left in the pipe."""

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 from mcp.shared.exceptions import MCPError
 
-from services.gateway import identity
-from services.gateway.calls import Calls
-from services.gateway.mcp_server import carry_out, plain_result
+from mnemolog.services.gateway import identity
+from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.mcp_server import carry_out, plain_result
 
 
 class _Params(msgspec.Struct, forbid_unknown_fields=True):

@@ -24,17 +24,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from infra.memory import limit_arenas
-from services.api import Service, Unavailable, own_files
-from services.gateway import direct, logs, malformed
-from services.gateway.calls import KEPT_BYTES, Calls, Raw
-from services.gateway.malformed import MAX_MESSAGE_BYTES
-from services.gateway.mcp_server import build
-from services.gateway.metrics import Measured
-from services.gateway.sse import Events
+from mnemolog.infra.memory import limit_arenas
+from mnemolog.services.api import Service, Unavailable, own_files
+from mnemolog.services.gateway import direct, logs, malformed
+from mnemolog.services.gateway.calls import KEPT_BYTES, Calls, Raw
+from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
+from mnemolog.services.gateway.mcp_server import build
+from mnemolog.services.gateway.metrics import Measured
+from mnemolog.services.gateway.sse import Events
 
 if TYPE_CHECKING:
-    from infra.settings import Settings
+    from mnemolog.infra.settings import Settings
 
 MAX_DISCARDED_BYTES = 4 * MAX_MESSAGE_BYTES
 """A body over `MAX_MESSAGE_BYTES` is read up to here for its digest, then cut off."""
@@ -254,7 +254,7 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(settings: Settings, listening: socket.socket) -> None:
-    from services.node.shared import SharedService
+    from mnemolog.services.node.shared import SharedService
 
     service = SharedService(settings, exclusive=True)
     await service.start()

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import MAX_DEPTH, is_deeper
-from services.api import Unavailable
-from services.gateway.calls import Calls, Raw, raw
+from mnemolog.events.arguments import MAX_DEPTH, is_deeper
+from mnemolog.services.api import Unavailable
+from mnemolog.services.gateway.calls import Calls, Raw, raw
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

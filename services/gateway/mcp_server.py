@@ -15,12 +15,12 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from services.api import Answer, Progress, Unavailable
-from services.gateway import identity
-from services.gateway.calls import Calls, raw
-from services.gateway.clients import Context, client_name
-from services.gateway.resources import Resources
-from services.gateway.tools import ALL, definitions, names, schemas
+from mnemolog.services.api import Answer, Progress, Unavailable
+from mnemolog.services.gateway import identity
+from mnemolog.services.gateway.calls import Calls, raw
+from mnemolog.services.gateway.clients import Context, client_name
+from mnemolog.services.gateway.resources import Resources
+from mnemolog.services.gateway.tools import ALL, definitions, names, schemas
 
 _log = structlog.get_logger("mnemolog.gateway")
 

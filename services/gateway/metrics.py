@@ -18,8 +18,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from services.api import Answer, Event, Follow, Progress, Request, Service, Unavailable
-from services.gateway.tools import names
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Service, Unavailable
+from mnemolog.services.gateway.tools import names
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MODEL = ("ready", "loading", "absent", "failed")

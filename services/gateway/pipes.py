@@ -11,8 +11,8 @@ import hashlib
 import os
 import select
 
-from services.gateway.calls import KEPT_BYTES, Raw
-from services.gateway.malformed import MAX_MESSAGE_BYTES
+from mnemolog.services.gateway.calls import KEPT_BYTES, Raw
+from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
 
 CHUNK_BYTES = 1 << 16
 

@@ -24,10 +24,10 @@ from mcp.shared.subscriptions import (
     event_to_notification,
 )
 
-from events.arguments import Refused
-from services.api import Event, Unavailable
-from services.gateway.calls import Calls
-from services.gateway.clients import Context, client_name
+from mnemolog.events.arguments import Refused
+from mnemolog.services.api import Event, Unavailable
+from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.clients import Context, client_name
 
 ALL = "mnemolog://events"
 GRAPH = "memory://knowledge-graph"

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from events.arguments import Refused
-from services.api import Event, Unavailable, last_event
-from services.gateway.calls import Calls
+from mnemolog.events.arguments import Refused
+from mnemolog.services.api import Event, Unavailable, last_event
+from mnemolog.services.gateway.calls import Calls
 
 HEARTBEAT_S = 15.0
 SEND_S = 60.0

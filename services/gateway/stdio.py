@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from infra.memory import limit_arenas
-from services.api import own_files
-from services.gateway import identity
-from services.gateway.calls import Calls
-from services.gateway.pipes import Lines, Output
+from mnemolog.infra.memory import limit_arenas
+from mnemolog.services.api import own_files
+from mnemolog.services.gateway import identity
+from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.pipes import Lines, Output
 
 if TYPE_CHECKING:
-    from infra.settings import Settings
+    from mnemolog.infra.settings import Settings
 
 
 class _ClientInfo(msgspec.Struct):
@@ -88,8 +88,8 @@ async def serve(
     if greeted is not None:
         await output.write(greeted[1])
     calls = await preparing
-    from services.gateway.connection import FINISH_S, Connection
-    from services.gateway.mcp_server import build
+    from mnemolog.services.gateway.connection import FINISH_S, Connection
+    from mnemolog.services.gateway.mcp_server import build
 
     connection = Connection(calls, lines, output, first, greeted[0] if greeted else None)
     server = build(calls, duplex=True)
@@ -99,7 +99,9 @@ async def serve(
 
 async def _prepare(open_calls: Callable[[], Awaitable[Calls]]) -> Calls:
     calls = await open_calls()
-    await asyncio.to_thread(_load, "services.gateway.mcp_server", "services.gateway.connection")
+    await asyncio.to_thread(
+        _load, "mnemolog.services.gateway.mcp_server", "mnemolog.services.gateway.connection"
+    )
     return calls
 
 
@@ -130,9 +132,11 @@ async def _run(settings: Settings, actor: str) -> None:
 
     async def open_calls() -> Calls:
         nonlocal service
-        await asyncio.to_thread(_load, "services.node.shared", "services.gateway.logs")
-        from services.gateway import logs
-        from services.node.shared import SharedService
+        await asyncio.to_thread(
+            _load, "mnemolog.services.node.shared", "mnemolog.services.gateway.logs"
+        )
+        from mnemolog.services.gateway import logs
+        from mnemolog.services.node.shared import SharedService
 
         logs.to_stderr()
         service = SharedService(settings)

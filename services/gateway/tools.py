@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from services.api import Unavailable
-from services.decider.catalogue import FAMILIES, TOOLS
-from services.decider.tool import Tool
+from mnemolog.services.api import Unavailable
+from mnemolog.services.decider.catalogue import FAMILIES, TOOLS
+from mnemolog.services.decider.tool import Tool
 
 ALL = frozenset(FAMILIES)
 

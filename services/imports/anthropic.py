@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from events.graph import (
+from mnemolog.events.graph import (
     MAX_OBSERVATIONS,
     EntityInput,
     EntityName,

@@ -9,21 +9,21 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from events.arguments import Arguments
-from events.envelope import Call
-from infra.log.sqlite import SqliteLog
-from infra.settings import Settings
-from projections.state.store import PartitionState
-from services.api import Answer
-from services.decider import tool as tools
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.decider.rules import Rules
-from services.node.feeder import Feeder
-from services.node.follow import Progress
-from services.node.node import LOAD_WAIT_S, Clock, Node, in_doubt, now_us
-from services.node.projections import Projections
-from services.node.worker import PartitionWorker
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.envelope import Call
+from mnemolog.infra.log.sqlite import SqliteLog
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.api import Answer
+from mnemolog.services.decider import tool as tools
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.node.feeder import Feeder
+from mnemolog.services.node.follow import Progress
+from mnemolog.services.node.node import LOAD_WAIT_S, Clock, Node, in_doubt, now_us
+from mnemolog.services.node.projections import Projections
+from mnemolog.services.node.worker import PartitionWorker
 
 
 class EmbeddedNode(Node):

@@ -17,14 +17,14 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from events.arguments import Refused
-from events.codec import decode_call, decode_decision
-from events.envelope import Decision
-from events.log import Log, LogError
-from services.api import Event, Follow, Unavailable, last_event
-from services.counted import Counted
-from services.news import is_news, news
-from services.node.positions import Place, partitions_of, place_after, reached, space_named
+from mnemolog.events.arguments import Refused
+from mnemolog.events.codec import decode_call, decode_decision
+from mnemolog.events.envelope import Decision
+from mnemolog.events.log import Log, LogError
+from mnemolog.services.api import Event, Follow, Unavailable, last_event
+from mnemolog.services.counted import Counted
+from mnemolog.services.news import is_news, news
+from mnemolog.services.node.positions import Place, partitions_of, place_after, reached, space_named
 
 PAGE: Final = 100
 """Decisions that are read from the log at a time."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from events.log import LogError
-from infra.embedder.catalogue import Model
-from infra.settings import Settings, qdrant_api_key
-from projections.ports import VectorsAway
-from services.api import Unavailable
-from services.node.follow import ReadableLog, counted_after, follow_vectors
-from services.node.projector import Gap, Projector
-from services.node.vectors import open_server
+from mnemolog.events.log import LogError
+from mnemolog.infra.embedder.catalogue import Model
+from mnemolog.infra.settings import Settings, qdrant_api_key
+from mnemolog.projections.ports import VectorsAway
+from mnemolog.services.api import Unavailable
+from mnemolog.services.node.follow import ReadableLog, counted_after, follow_vectors
+from mnemolog.services.node.projector import Gap, Projector
+from mnemolog.services.node.vectors import open_server
 
 if TYPE_CHECKING:
-    from projections.vectors.server import ServerVectors
+    from mnemolog.projections.vectors.server import ServerVectors
 
 BATCH = 200
 TURN = 10

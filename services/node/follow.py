@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from events.chain import Head, extend, void_reason
-from events.codec import Fact, decode_decision
-from events.log import Ends, LogError, Stored
-from projections.ports import TextIndex, VectorIndex
-from projections.state.store import PartitionState
-from projections.text import graph as graph_text
-from projections.text import robot as robot_text
-from projections.vectors import graph as graph_vectors
-from projections.vectors import robot as robot_vectors
-from services.counted import Counted
+from mnemolog.events.chain import Head, extend, void_reason
+from mnemolog.events.codec import Fact, decode_decision
+from mnemolog.events.log import Ends, LogError, Stored
+from mnemolog.projections.ports import TextIndex, VectorIndex
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.projections.text import graph as graph_text
+from mnemolog.projections.text import robot as robot_text
+from mnemolog.projections.vectors import graph as graph_vectors
+from mnemolog.projections.vectors import robot as robot_vectors
+from mnemolog.services.counted import Counted
 
 BATCH = 500
 

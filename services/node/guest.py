@@ -10,10 +10,17 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Refused
-from services.api import Answer, Event, Follow, Progress, Request, Unavailable, last_event
-from services.node.feed import Buffer
-from services.node.wire import Ask, Told, read_frame, socket_path, told_decoder, write_frame
+from mnemolog.events.arguments import Refused
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable, last_event
+from mnemolog.services.node.feed import Buffer
+from mnemolog.services.node.wire import (
+    Ask,
+    Told,
+    read_frame,
+    socket_path,
+    told_decoder,
+    write_frame,
+)
 
 MAX_BUFFERED = 1000
 """Events that may wait here for their reader, besides those that wait at the holder."""

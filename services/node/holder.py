@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import structlog
 
-from events.arguments import Refused
-from infra.settings import Settings
-from services.api import Answer, Event, Follow, Progress, Request, Unavailable
-from services.node.logs import with_its_log
-from services.node.node import Node
-from services.node.rebuild import rebuild_live
-from services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
+from mnemolog.events.arguments import Refused
+from mnemolog.infra.settings import Settings
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.node.logs import with_its_log
+from mnemolog.services.node.node import Node
+from mnemolog.services.node.rebuild import rebuild_live
+from mnemolog.services.node.wire import Ask, Told, ask_decoder, read_frame, socket_path, write_frame
 
 if TYPE_CHECKING:
-    from services.node.projecting import ProjectorNode
+    from mnemolog.services.node.projecting import ProjectorNode
 
 _log = structlog.get_logger("mnemolog.holder")
 
@@ -68,14 +68,14 @@ class DirectoryLock:
 async def _open(settings: Settings) -> Node | ProjectorNode:
     settings = with_its_log(settings)
     if settings.brokers is None:
-        from services.node.embedded import EmbeddedNode
+        from mnemolog.services.node.embedded import EmbeddedNode
 
         return await asyncio.to_thread(EmbeddedNode, settings)
     if settings.roles == {"projector"}:
-        from services.node.projecting import ProjectorNode
+        from mnemolog.services.node.projecting import ProjectorNode
 
         return await ProjectorNode.open(settings)
-    from services.node.kafka import KafkaNode
+    from mnemolog.services.node.kafka import KafkaNode
 
     return await KafkaNode.open(settings)
 

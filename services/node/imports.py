@@ -22,22 +22,29 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from events.arguments import Arguments, Refused
-from events.envelope import Answered, Call
-from events.graph import EntityInput, Migrate, RelationInput
-from services.api import Answer, Files, Unavailable
-from services.decider.catalogue import TOOLS
-from services.decider.graph.imports import BEGIN, CHUNK, Began, BeginImport, Brought, ImportGraph
-from services.decider.tool import Tool
-from services.imports.anthropic import (
+from mnemolog.events.arguments import Arguments, Refused
+from mnemolog.events.envelope import Answered, Call
+from mnemolog.events.graph import EntityInput, Migrate, RelationInput
+from mnemolog.services.api import Answer, Files, Unavailable
+from mnemolog.services.decider.catalogue import TOOLS
+from mnemolog.services.decider.graph.imports import (
+    BEGIN,
+    CHUNK,
+    Began,
+    BeginImport,
+    Brought,
+    ImportGraph,
+)
+from mnemolog.services.decider.tool import Tool
+from mnemolog.services.imports.anthropic import (
     PROBLEMS_SHOWN,
     EntityLine,
     Problem,
     RelationLine,
     read_line,
 )
-from services.imports.lines import MAX_LINE_BYTES, Line, lines
-from services.node.sources import Source, open_source
+from mnemolog.services.imports.lines import MAX_LINE_BYTES, Line, lines
+from mnemolog.services.node.sources import Source, open_source
 
 CHUNK_ITEMS = 200
 CHUNK_BYTES = 256 * 1024

@@ -18,27 +18,27 @@ from typing import Any
 
 import structlog
 
-from events.arguments import Arguments
-from events.codec import encode_call
-from events.envelope import Call, sha256
-from events.log import LogError
-from infra.log.kafka import KafkaLog
-from infra.settings import Settings
-from projections.state.store import PartitionState, StateError
-from services.api import Answer, Request, Unavailable
-from services.api import Progress as Tell
-from services.counted import Counted
-from services.decider import tool as tools
-from services.decider.decide import Inputs
-from services.decider.rules import Rules
-from services.node.feeder import Feeder
-from services.node.follow import Progress, ReadableLog
-from services.node.logs import SyncLog, remember, replica_dir
-from services.node.moving import calls_are_there
-from services.node.node import Clock, Node, in_doubt, now_us
-from services.node.projections import Projections
-from services.worker.member import Member
-from services.worker.partition import Partition
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.codec import encode_call
+from mnemolog.events.envelope import Call, sha256
+from mnemolog.events.log import LogError
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.state.store import PartitionState, StateError
+from mnemolog.services.api import Answer, Request, Unavailable
+from mnemolog.services.api import Progress as Tell
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider import tool as tools
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.node.feeder import Feeder
+from mnemolog.services.node.follow import Progress, ReadableLog
+from mnemolog.services.node.logs import SyncLog, remember, replica_dir
+from mnemolog.services.node.moving import calls_are_there
+from mnemolog.services.node.node import Clock, Node, in_doubt, now_us
+from mnemolog.services.node.projections import Projections
+from mnemolog.services.worker.member import Member
+from mnemolog.services.worker.partition import Partition
 
 WORK_THREADS = 4
 WATCH_S = 1.0

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from events.log import Ends, Stored
-from infra.settings import Settings
-from services.node.follow import ReadableLog
+from mnemolog.events.log import Ends, Stored
+from mnemolog.infra.settings import Settings
+from mnemolog.services.node.follow import ReadableLog
 
 if TYPE_CHECKING:
-    from infra.log.kafka import KafkaLog
+    from mnemolog.infra.log.kafka import KafkaLog
 
 _T = TypeVar("_T")
 
@@ -72,7 +72,7 @@ def reading(settings: Settings) -> Iterator[tuple[ReadableLog, Path]]:
     then it is a LogError."""
     settings = with_its_log(settings)
     if settings.brokers is None:
-        from infra.log.sqlite import SqliteLog
+        from mnemolog.infra.log.sqlite import SqliteLog
 
         log = SqliteLog(settings.data_dir / "log.db", read_only=True)
         try:
@@ -80,7 +80,7 @@ def reading(settings: Settings) -> Iterator[tuple[ReadableLog, Path]]:
         finally:
             log.shut()
         return
-    from infra.log.kafka import KafkaLog
+    from mnemolog.infra.log.kafka import KafkaLog
 
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="kafka", daemon=True)

@@ -18,21 +18,21 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from events.arguments import Arguments
-from events.codec import Fact
-from events.envelope import Call, Decision
-from infra.embedder.catalogue import Model, covers
-from infra.embedder.lazy import BackgroundEmbedder
-from projections.state import meaning
-from projections.state.robot import count_without_vector, without_vector
-from projections.state.store import View
-from services.api import Answer, Unavailable
-from services.decider.catalogue import TOOLS
-from services.decider.graph import describe
-from services.decider.robot import embed
-from services.node.follow import ReadableLog
-from services.node.gate import Gate
-from services.node.projections import Projections
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Call, Decision
+from mnemolog.infra.embedder.catalogue import Model, covers
+from mnemolog.infra.embedder.lazy import BackgroundEmbedder
+from mnemolog.projections.state import meaning
+from mnemolog.projections.state.robot import count_without_vector, without_vector
+from mnemolog.projections.state.store import View
+from mnemolog.services.api import Answer, Unavailable
+from mnemolog.services.decider.catalogue import TOOLS
+from mnemolog.services.decider.graph import describe
+from mnemolog.services.decider.robot import embed
+from mnemolog.services.node.follow import ReadableLog
+from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.projections import Projections
 
 BATCH = 16
 BATCH_CHARACTERS = 6_000

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from events.codec import NewerVersion, Undecodable, decode_call, decode_decision
-from events.envelope import Call, Decision
-from events.log import LogError, Stored
-from infra.log.kafka import KafkaLog
-from services.node.follow import OnProgress, ReadableLog
+from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, decode_decision
+from mnemolog.events.envelope import Call, Decision
+from mnemolog.events.log import LogError, Stored
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.services.node.follow import OnProgress, ReadableLog
 
 _BATCH: Final = 200
 _BATCH_BYTES: Final = 4 * 1024 * 1024

@@ -15,37 +15,37 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import structlog
 
-from events.arguments import Arguments, Refused, TooMuch
-from events.envelope import Answered, Call, Truncated, sha256
-from events.graph import Migrate
-from events.ids import partition_of_space
-from events.log import Log
-from infra.embedder.catalogue import CATALOGUE, Model, covers
-from infra.embedder.lazy import BackgroundEmbedder
-from infra.embedder.store import models_dir
-from infra.settings import Settings, SettingsError, qdrant_api_key
-from projections.ports import Vector
-from projections.state.store import PartitionState
-from services.api import Answer, Event, Follow, Request, Unavailable
-from services.api import Progress as Tell
-from services.counted import Counted
-from services.decider import tool as tools
-from services.decider.catalogue import HIDDEN, TOOLS, read_call
-from services.decider.decide import Inputs
-from services.decider.rules import Rules
-from services.node.feed import Feed
-from services.node.feeder import Feeder
-from services.node.follow import ReadableLog
-from services.node.gate import Gate
-from services.node.imports import Edge, carry_out
-from services.node.missing import MissingVectors
-from services.node.passages import Passages
-from services.node.positions import Place, place_after, reached
-from services.node.projections import Projections
-from services.node.vectors import EDGE, open_tailed
+from mnemolog.events.arguments import Arguments, Refused, TooMuch
+from mnemolog.events.envelope import Answered, Call, Truncated, sha256
+from mnemolog.events.graph import Migrate
+from mnemolog.events.ids import partition_of_space
+from mnemolog.events.log import Log
+from mnemolog.infra.embedder.catalogue import CATALOGUE, Model, covers
+from mnemolog.infra.embedder.lazy import BackgroundEmbedder
+from mnemolog.infra.embedder.store import models_dir
+from mnemolog.infra.settings import Settings, SettingsError, qdrant_api_key
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.api import Answer, Event, Follow, Request, Unavailable
+from mnemolog.services.api import Progress as Tell
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider import tool as tools
+from mnemolog.services.decider.catalogue import HIDDEN, TOOLS, read_call
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.node.feed import Feed
+from mnemolog.services.node.feeder import Feeder
+from mnemolog.services.node.follow import ReadableLog
+from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.imports import Edge, carry_out
+from mnemolog.services.node.missing import MissingVectors
+from mnemolog.services.node.passages import Passages
+from mnemolog.services.node.positions import Place, place_after, reached
+from mnemolog.services.node.projections import Projections
+from mnemolog.services.node.vectors import EDGE, open_tailed
 
 if TYPE_CHECKING:
-    from projections.vectors.tail import TailedVectors
+    from mnemolog.projections.vectors.tail import TailedVectors
 
 EMBED_THREADS = 2
 READ_THREADS = 4

@@ -8,13 +8,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from events.envelope import sha256
-from infra.embedder.catalogue import covers
-from projections.ports import Vector
-from services.api import Unavailable
+from mnemolog.events.envelope import sha256
+from mnemolog.infra.embedder.catalogue import covers
+from mnemolog.projections.ports import Vector
+from mnemolog.services.api import Unavailable
 
 if TYPE_CHECKING:
-    from infra.embedder.onnx import OnnxEmbedder
+    from mnemolog.infra.embedder.onnx import OnnxEmbedder
 
 MAX_KEPT = 10_000
 """Some 10 MB of vectors, the least recently used dropped first."""

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from events.arguments import Name, Refused
-from events.ids import partition_of_space
-from projections.state.graph import graph_space
-from projections.state.robot import robot_space
-from services.api import Unavailable
+from mnemolog.events.arguments import Name, Refused
+from mnemolog.events.ids import partition_of_space
+from mnemolog.projections.state.graph import graph_space
+from mnemolog.projections.state.robot import robot_space
+from mnemolog.services.api import Unavailable
 
 START = "start"
 _POLL_S = 0.005

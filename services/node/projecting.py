@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from infra.log.kafka import KafkaLog
-from infra.settings import Settings, SettingsError
-from services.api import Answer, Event, Follow, Progress, Request, Unavailable
-from services.node.feeder import Feeder
-from services.node.kafka import projectors
-from services.node.logs import SyncLog
-from services.node.node import model_of
-from services.node.vectors import EDGE, checked_url
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.settings import Settings, SettingsError
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.node.feeder import Feeder
+from mnemolog.services.node.kafka import projectors
+from mnemolog.services.node.logs import SyncLog
+from mnemolog.services.node.node import model_of
+from mnemolog.services.node.vectors import EDGE, checked_url
 
 
 class ProjectorNode:

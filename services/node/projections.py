@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from events.codec import Fact
-from infra.embedder.catalogue import Model
-from projections.ports import TextIndex, VectorIndex
-from projections.state.store import PartitionState, StateError
-from services.counted import Counted
-from services.node.follow import (
+from mnemolog.events.codec import Fact
+from mnemolog.infra.embedder.catalogue import Model
+from mnemolog.projections.ports import TextIndex, VectorIndex
+from mnemolog.projections.state.store import PartitionState, StateError
+from mnemolog.services.counted import Counted
+from mnemolog.services.node.follow import (
     Progress,
     ReadableLog,
     feed_text,
@@ -37,7 +37,7 @@ class Projections:
         model: Model | None,
         shared: VectorIndex | None = None,
     ) -> None:
-        from projections.text.index import TantivyText
+        from mnemolog.projections.text.index import TantivyText
 
         self.directory = directory
         self.model = model
@@ -50,7 +50,7 @@ class Projections:
         self.shared = shared
         self.vectors: VectorIndex | None = shared
         if model is not None and shared is None:
-            from projections.vectors.edge import EdgeVectors
+            from mnemolog.projections.vectors.edge import EdgeVectors
 
             self.vectors = EdgeVectors(directory / "vectors" / model.name, model.dims, model.name)
 

@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from projections.ports import VectorIndex, VectorsAway
-from services.counted import Counted
-from services.node.follow import feed_vectors
+from mnemolog.projections.ports import VectorIndex, VectorsAway
+from mnemolog.services.counted import Counted
+from mnemolog.services.node.follow import feed_vectors
 
 TRIES = 5
 PAUSE_S = 0.2

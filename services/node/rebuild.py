@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from infra.embedder.catalogue import Model
-from infra.settings import Settings
-from services.node.feeder import rebuild_shared
-from services.node.follow import OnProgress, ReadableLog
-from services.node.logs import reading
-from services.node.projections import Projections
-from services.node.vectors import EDGE
+from mnemolog.infra.embedder.catalogue import Model
+from mnemolog.infra.settings import Settings
+from mnemolog.services.node.feeder import rebuild_shared
+from mnemolog.services.node.follow import OnProgress, ReadableLog
+from mnemolog.services.node.logs import reading
+from mnemolog.services.node.projections import Projections
+from mnemolog.services.node.vectors import EDGE
 
 if TYPE_CHECKING:
-    from services.node.node import Node
+    from mnemolog.services.node.node import Node
 
 
 class Report(msgspec.Struct, frozen=True):

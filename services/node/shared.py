@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from events.log import LogError
-from infra.settings import Settings, SettingsError
-from projections.state.store import StateError
-from services.api import Answer, Event, Follow, Progress, Request, Unavailable
-from services.node.guest import Guest, HolderLost
-from services.node.holder import DirectoryLock, Holder
+from mnemolog.events.log import LogError
+from mnemolog.infra.settings import Settings, SettingsError
+from mnemolog.projections.state.store import StateError
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.node.guest import Guest, HolderLost
+from mnemolog.services.node.holder import DirectoryLock, Holder
 
 RETRY_S = 0.02
 

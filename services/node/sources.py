@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from events.arguments import Refused
-from services.api import Files
+from mnemolog.events.arguments import Refused
+from mnemolog.services.api import Files
 
 MAX_FILE_BYTES = 4 * 1024**3
 BUFFER = 1024 * 1024

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from infra.settings import SettingsError
-from projections.vectors.points import PREFIX
+from mnemolog.infra.settings import SettingsError
+from mnemolog.projections.vectors.points import PREFIX
 
 if TYPE_CHECKING:
-    from projections.vectors.client import Server
-    from projections.vectors.server import ServerVectors
-    from projections.vectors.tail import TailedVectors
+    from mnemolog.projections.vectors.client import Server
+    from mnemolog.projections.vectors.server import ServerVectors
+    from mnemolog.projections.vectors.tail import TailedVectors
 
 EDGE = "edge"
 
@@ -21,7 +21,7 @@ def open_server(
     url: str, dims: int, model_name: str, api_key: str | None = None, prefix: str = PREFIX
 ) -> ServerVectors:
     """The index on a server, to feed it, as the projector does."""
-    from projections.vectors.server import ServerVectors
+    from mnemolog.projections.vectors.server import ServerVectors
 
     server = _server(url, api_key)
     try:
@@ -35,13 +35,13 @@ def open_tailed(
     url: str, dims: int, model_name: str, api_key: str | None = None, prefix: str = PREFIX
 ) -> TailedVectors:
     """The index on a server that another process feeds, to search it. Needs no answer yet."""
-    from projections.vectors.tail import TailedVectors
+    from mnemolog.projections.vectors.tail import TailedVectors
 
     return TailedVectors(_server(url, api_key), dims, model_name, prefix=prefix)
 
 
 def _server(url: str, api_key: str | None) -> Server:
-    from projections.vectors.client import Server
+    from mnemolog.projections.vectors.client import Server
 
     return Server.at(checked_url(url), checked_key(api_key))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from services.api import Answer, Event, Follow, Request
+from mnemolog.services.api import Answer, Event, Follow, Request
 
 MAX_FRAME = 32 * 1024 * 1024
 MAX_SOCKET_PATH = 100

@@ -17,14 +17,14 @@ from typing import Final
 import msgspec
 import structlog
 
-from events.codec import NewerVersion, Undecodable, decode_call, encode_call
-from events.envelope import Call, Decision
-from events.log import LogError
-from services.api import Answer, Unavailable
-from services.counted import Counted
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.node.follow import BATCH, BatchLog
+from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, encode_call
+from mnemolog.events.envelope import Call, Decision
+from mnemolog.events.log import LogError
+from mnemolog.services.api import Answer, Unavailable
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.node.follow import BATCH, BatchLog
 
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from events.log import Stored
+from mnemolog.events.log import Stored
 
 MAX_RECORDS: Final = 2_000
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -16,16 +16,16 @@ from typing import Final, TypeVar
 
 import structlog
 
-from events.codec import NewerVersion, Undecodable, decode_call, decode_decision
-from events.envelope import Call, Decision
-from events.log import Log, LogError, Stored
-from projections.state.store import PartitionState
-from services.counted import Counted
-from services.decider.catalogue import TOOLS
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.decider.rules import Rules
-from services.worker.arrivals import Arrivals
+from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, decode_decision
+from mnemolog.events.envelope import Call, Decision
+from mnemolog.events.log import Log, LogError, Stored
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.catalogue import TOOLS
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.worker.arrivals import Arrivals
 
 FOLLOW_BATCH: Final = 500
 DECIDE_BATCH: Final = 64

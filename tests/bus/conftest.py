@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.kafka.broker import Broker
+from mnemolog.infra.kafka.broker import Broker
 from tests.bus.fleet import Fleet
 from tests.conftest import start_broker
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from infra.kafka.broker import Broker
-from infra.settings import Settings
-from services.api import Answer, Request
-from services.node.kafka import KafkaNode
+from mnemolog.infra.kafka.broker import Broker
+from mnemolog.infra.settings import Settings
+from mnemolog.services.api import Answer, Request
+from mnemolog.services.node.kafka import KafkaNode
 from tests.e2e.conftest import HttpClient, Server, run
 
 PARTITIONS = 4

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from infra.kafka.broker import Broker
+from mnemolog.infra.kafka.broker import Broker
 from tests.bus.fleet import Fleet, Robot, knows
 from tests.e2e.conftest import HttpClient, Server
 

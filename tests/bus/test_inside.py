@@ -15,17 +15,17 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from events.codec import decode_call, decode_decision, encode_call
-from events.envelope import Call, Decision
-from infra.kafka.broker import Broker
-from infra.log.kafka import KafkaLog
-from projections.state.store import StateError
-from services.api import Follow, Unavailable
-from services.audit import entry_of
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.node.follow import counted_after
-from services.node.kafka import KafkaNode
+from mnemolog.events.codec import decode_call, decode_decision, encode_call
+from mnemolog.events.envelope import Call, Decision
+from mnemolog.infra.kafka.broker import Broker
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.projections.state.store import StateError
+from mnemolog.services.api import Follow, Unavailable
+from mnemolog.services.audit import entry_of
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.node.follow import counted_after
+from mnemolog.services.node.kafka import KafkaNode
 from tests.bus.fleet import PARTITIONS, call, digest, settings_of, until
 from tests.spec.given import collection_in
 
@@ -339,7 +339,7 @@ def test_files_that_followed_another_log_are_refused(
 def test_a_live_rebuild_on_kafka_changes_nothing(
     broker: Broker, topics: str, tmp_path: Path
 ) -> None:
-    from services.node.rebuild import rebuild_live
+    from mnemolog.services.node.rebuild import rebuild_live
 
     async def check() -> None:
         async with opened(broker, topics, tmp_path / "1") as node:

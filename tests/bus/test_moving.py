@@ -16,17 +16,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from events.codec import encode_call
-from events.envelope import Call
-from events.log import LogError
-from infra.kafka.broker import Broker
-from infra.log.kafka import KafkaLog
-from infra.log.sqlite import SqliteLog
-from infra.settings import Settings
-from services.api import Request, Unavailable
-from services.node.embedded import EmbeddedNode
-from services.node.kafka import KafkaNode
-from services.node.moving import Moved, move
+from mnemolog.events.codec import encode_call
+from mnemolog.events.envelope import Call
+from mnemolog.events.log import LogError
+from mnemolog.infra.kafka.broker import Broker
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.log.sqlite import SqliteLog
+from mnemolog.infra.settings import Settings
+from mnemolog.services.api import Request, Unavailable
+from mnemolog.services.node.embedded import EmbeddedNode
+from mnemolog.services.node.kafka import KafkaNode
+from mnemolog.services.node.moving import Moved, move
 from tests.bus.fleet import PARTITIONS, Fleet, call, settings_of, until
 from tests.e2e.conftest import HttpClient, Server, environment, run
 from tests.spec.given import collection_in
@@ -223,8 +223,8 @@ def killed(fleet: Fleet, directory: Path, share: float) -> None:
     """An import whose process is killed with SIGKILL a moment after that share is copied."""
     program = f"""
 import contextlib, os, signal, threading
-from services.cli import moves
-from services.cli.main import main
+from mnemolog.services.cli import moves
+from mnemolog.services.cli.main import main
 
 def told(done, total):
     if done >= {share} * total:

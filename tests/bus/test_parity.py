@@ -16,17 +16,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.embedder.catalogue import Model
-from infra.kafka.broker import Broker
-from infra.settings import Settings
-from projections.state.meaning import ENTITY, REFLECTION
-from services.api import Answer, Request, own_files
-from services.decider.catalogue import FAMILIES
-from services.node.embedded import EmbeddedNode
-from services.node.kafka import KafkaNode
-from services.node.missing import MissingVectors
-from services.node.node import Node
-from services.node.rebuild import state_hash
+from mnemolog.infra.embedder.catalogue import Model
+from mnemolog.infra.kafka.broker import Broker
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.state.meaning import ENTITY, REFLECTION
+from mnemolog.services.api import Answer, Request, own_files
+from mnemolog.services.decider.catalogue import FAMILIES
+from mnemolog.services.node.embedded import EmbeddedNode
+from mnemolog.services.node.kafka import KafkaNode
+from mnemolog.services.node.missing import MissingVectors
+from mnemolog.services.node.node import Node
+from mnemolog.services.node.rebuild import state_hash
 from tests.bus.fleet import PARTITIONS, until
 from tests.bus.script import Reply, Script
 
@@ -50,7 +50,7 @@ class Held(MissingVectors):
 
 @pytest.fixture(autouse=True)
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.node.node.MissingVectors", Held)
+    monkeypatch.setattr("mnemolog.services.node.node.MissingVectors", Held)
 
 
 class Stage:

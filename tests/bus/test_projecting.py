@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from infra.embedder.catalogue import DEFAULT_MODEL
+from mnemolog.infra.embedder.catalogue import DEFAULT_MODEL
 from tests.bus.fleet import PARTITIONS, Fleet
 from tests.contract.qdrant_wire import serving
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.kafka.broker import Broker
-from infra.settings import Settings
-from projections.vectors.server import ServerVectors
-from services.node.follow import follow_vectors
-from services.node.logs import reading
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.kafka.broker import Broker
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.vectors.server import ServerVectors
+from mnemolog.services.node.follow import follow_vectors
+from mnemolog.services.node.logs import reading
 from tests.bus.fleet import Fleet, Robot
 from tests.contract.qdrant_local import LocalServer
 from tests.contract.qdrant_wire import WireServer, serving

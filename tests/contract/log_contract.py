@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from events.log import Ends, Log, LogError, Stored
+from mnemolog.events.log import Ends, Log, LogError, Stored
 
 T = TypeVar("T")
 PARTITIONS = 3

@@ -17,7 +17,7 @@ import httpx
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException
 
-from projections.vectors.client import Server
+from mnemolog.projections.vectors.client import Server
 
 REFUSED = ResponseHandlingException(httpx.ConnectError("connection refused"))
 

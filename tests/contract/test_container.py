@@ -22,17 +22,17 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra.container import locked
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.store import ENV_HUB
-from infra.kafka import broker as broker_module
-from infra.log.kafka import KafkaLog
-from infra.log.kafka_topics import MAX_MESSAGE_BYTES
-from infra.settings import Settings, load, qdrant_api_key
-from services.cli.main import cli
-from services.decider.decide import MAX_DECISION_BYTES
-from services.gateway.identity import VERSION
-from services.node.vectors import checked_url
+from mnemolog.infra.container import locked
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.store import ENV_HUB
+from mnemolog.infra.kafka import broker as broker_module
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.log.kafka_topics import MAX_MESSAGE_BYTES
+from mnemolog.infra.settings import Settings, load, qdrant_api_key
+from mnemolog.services.cli.main import cli
+from mnemolog.services.decider.decide import MAX_DECISION_BYTES
+from mnemolog.services.gateway.identity import VERSION
+from mnemolog.services.node.vectors import checked_url
 from tests.conftest import start_broker
 from tests.contract import container_files as files
 from tests.contract.container_files import ROOT

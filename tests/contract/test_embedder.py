@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from infra.embedder.catalogue import (
+from mnemolog.infra.embedder.catalogue import (
     CATALOGUE,
     DEFAULT_MODEL,
     ONNX_FILE,
@@ -30,9 +30,9 @@ from infra.embedder.catalogue import (
     ModelFile,
     covers,
 )
-from infra.embedder.lazy import BackgroundEmbedder
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import (
+from mnemolog.infra.embedder.lazy import BackgroundEmbedder
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import (
     ENV_HUB,
     PullError,
     file_path,
@@ -41,8 +41,8 @@ from infra.embedder.store import (
     pull,
     verify,
 )
-from projections.entity_text import entity_text
-from services.cli.models import models as models_command
+from mnemolog.projections.entity_text import entity_text
+from mnemolog.services.cli.models import models as models_command
 
 DEFAULT = CATALOGUE[DEFAULT_MODEL]
 CHINESE = CATALOGUE["bge-small-zh-v1.5"]
@@ -242,7 +242,8 @@ class TestCatalogue:
 
     def test_importing_it_loads_nothing_heavy(self) -> None:
         code = (
-            "import sys, infra.embedder.catalogue, infra.embedder.store, infra.embedder.lazy\n"
+            "import sys, mnemolog.infra.embedder.catalogue, mnemolog.infra.embedder.store\n"
+            "import mnemolog.infra.embedder.lazy\n"
             "print([name for name in ('numpy', 'onnxruntime', 'tokenizers')"
             " if name in sys.modules])"
         )

@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from events.arguments import Refused
-from events.codec import decode_decision, encode_call, encode_decision
-from events.envelope import Call
-from infra.log.sqlite import SqliteLog
-from infra.settings import Settings
-from projections.state.store import PartitionState
-from services.api import Answer, Event, Follow, Request, Unavailable
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.decider.rules import Rules
-from services.node.embedded import EmbeddedNode
+from mnemolog.events.arguments import Refused
+from mnemolog.events.codec import decode_decision, encode_call, encode_decision
+from mnemolog.events.envelope import Call
+from mnemolog.infra.log.sqlite import SqliteLog
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.api import Answer, Event, Follow, Request, Unavailable
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.node.embedded import EmbeddedNode
 
 PATIENCE_S = 60.0
 """How long a test waits for an event before it fails; nothing is measured by it."""

@@ -10,18 +10,18 @@ from contextlib import aclosing
 import msgspec
 import pytest
 
-from events.codec import encode_call, encode_decision
-from events.envelope import Call, Decision
-from events.ids import partition_of_space
-from infra.kafka.broker import Broker, BrokerError
-from infra.log.kafka import KafkaLog
-from projections.state.store import PartitionState
-from services.api import Follow
-from services.counted import Counted
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.decider.rules import Rules
-from services.node.feed import Feed
+from mnemolog.events.codec import encode_call, encode_decision
+from mnemolog.events.envelope import Call, Decision
+from mnemolog.events.ids import partition_of_space
+from mnemolog.infra.kafka.broker import Broker, BrokerError
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.api import Follow
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.node.feed import Feed
 from tests.contract.test_feed import Message, changes, following, numbers
 
 PARTITIONS = 2

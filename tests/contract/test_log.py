@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from events.log import Ends, Log, LogError, Stored
-from infra.log.sqlite import SqliteLog
+from mnemolog.events.log import Ends, Log, LogError, Stored
+from mnemolog.infra.log.sqlite import SqliteLog
 from tests.contract.log_contract import (
     PARTITIONS,
     LogContract,

@@ -15,10 +15,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
-from events.log import Ends, Log, LogError, Stored
-from infra.kafka.broker import Broker, BrokerError
-from infra.log.kafka import KafkaLog
-from infra.log.kafka_topics import MAX_MESSAGE_BYTES, NEW_PARTITIONS
+from mnemolog.events.log import Ends, Log, LogError, Stored
+from mnemolog.infra.kafka.broker import Broker, BrokerError
+from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.log.kafka_topics import MAX_MESSAGE_BYTES, NEW_PARTITIONS
 from tests.conftest import start_broker
 from tests.contract.log_contract import (
     PARTITIONS,

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.embedder.onnx import OnnxEmbedder
-from projections.ports import Vector
-from projections.state import graph as state
-from projections.state import store
-from projections.state.store import View
-from services.api import Answer
-from services.node import node as nodes
-from services.node import worker
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state import store
+from mnemolog.projections.state.store import View
+from mnemolog.services.api import Answer
+from mnemolog.services.node import node as nodes
+from mnemolog.services.node import worker
 from tests.contract.test_feed import PATIENCE_S, Node, run
 
 

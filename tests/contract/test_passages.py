@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.onnx import OnnxEmbedder
-from infra.embedder.store import models_dir
-from services.api import Unavailable
-from services.node import passages
-from services.node.passages import Passages
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.infra.embedder.store import models_dir
+from mnemolog.services.api import Unavailable
+from mnemolog.services.node import passages
+from mnemolog.services.node.passages import Passages
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from events.codec import encode_fact
-from events.envelope import GENESIS, Decision, Embedding
-from events.robot import MemoryForgotten, MemoryLearned
-from projections.ports import VectorsAway
-from projections.vectors.client import Gone
-from projections.vectors.server import ServerVectors
-from services.counted import Counted
-from services.node.projector import TRIES, Gap, Projector
+from mnemolog.events.codec import encode_fact
+from mnemolog.events.envelope import GENESIS, Decision, Embedding
+from mnemolog.events.robot import MemoryForgotten, MemoryLearned
+from mnemolog.projections.ports import VectorsAway
+from mnemolog.projections.vectors.client import Gone
+from mnemolog.projections.vectors.server import ServerVectors
+from mnemolog.services.counted import Counted
+from mnemolog.services.node.projector import TRIES, Gap, Projector
 from tests.contract.qdrant_local import LocalServer, at_request, away
 from tests.contract.test_vector_index import DIMS, ids, unit
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from events.log import Ends, LogError, Stored
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.settings import Settings
-from projections.vectors.server import ServerVectors
-from services.api import Unavailable
-from services.node import feeder
-from services.node.feeder import rebuild_shared
-from services.node.follow import follow_vectors
-from services.node.projector import Projector
+from mnemolog.events.log import Ends, LogError, Stored
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.settings import Settings
+from mnemolog.projections.vectors.server import ServerVectors
+from mnemolog.services.api import Unavailable
+from mnemolog.services.node import feeder
+from mnemolog.services.node.feeder import rebuild_shared
+from mnemolog.services.node.follow import follow_vectors
+from mnemolog.services.node.projector import Projector
 from tests.contract.qdrant_wire import WireServer, serving
 from tests.spec.given import Robot, learned
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from events.codec import decode_decision
-from events.robot import Recall
-from projections.recall import Found, read_query, recall
-from projections.text.index import TantivyText
-from projections.vectors.breaker import Breaker
-from projections.vectors.tail import TailedVectors
-from services.counted import Counted
-from services.node.follow import feed_text, feed_vectors
+from mnemolog.events.codec import decode_decision
+from mnemolog.events.robot import Recall
+from mnemolog.projections.recall import Found, read_query, recall
+from mnemolog.projections.text.index import TantivyText
+from mnemolog.projections.vectors.breaker import Breaker
+from mnemolog.projections.vectors.tail import TailedVectors
+from mnemolog.services.counted import Counted
+from mnemolog.services.node.follow import feed_text, feed_vectors
 from tests.contract.qdrant_local import LocalServer, away
 from tests.spec.given import DIMS, MODEL, NORTH, Robot, at_cosine, learned
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from projections.vectors.breaker import Breaker
-from projections.vectors.tail import TailedVectors
+from mnemolog.projections.vectors.breaker import Breaker
+from mnemolog.projections.vectors.tail import TailedVectors
 from tests.contract.qdrant_local import LocalServer, away
 from tests.spec.given import DIMS, MODEL, NORTH, at_cosine
 from tests.spec.given_graph import create, entity, reflect

@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from projections.ports import PutText, Remove, TextChange, TextIndex
-from projections.text.index import TantivyText
+from mnemolog.projections.ports import PutText, Remove, TextChange, TextIndex
+from mnemolog.projections.text.index import TantivyText
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 2

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from projections.language import tokens
-from projections.ports import Hit, PutText, Remove, TextChange, TextIndex
-from projections.text.index import MAX_OPEN, TantivyText
-from projections.text.manifest import TextIndexError
+from mnemolog.projections.language import tokens
+from mnemolog.projections.ports import Hit, PutText, Remove, TextChange, TextIndex
+from mnemolog.projections.text.index import MAX_OPEN, TantivyText
+from mnemolog.projections.text.manifest import TextIndexError
 
 WORDS = [f"w{rank}" for rank in range(400)]
 WEIGHTS = [1 / (rank + 1) for rank in range(400)]

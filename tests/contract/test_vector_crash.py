@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from projections.ports import Hit, PutVector, Remove, VectorChange
-from projections.vectors.edge import EdgeVectors
+from mnemolog.projections.ports import Hit, PutVector, Remove, VectorChange
+from mnemolog.projections.vectors.edge import EdgeVectors
 
 ROOT = Path(__file__).resolve().parents[2]
 DIMS = 32

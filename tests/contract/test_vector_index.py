@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from projections.ports import PutVector, Remove, Vector, VectorChange, VectorIndex
-from projections.vectors import edge
-from projections.vectors.edge import EdgeVectors
+from mnemolog.projections.ports import PutVector, Remove, Vector, VectorChange, VectorIndex
+from mnemolog.projections.vectors import edge
+from mnemolog.projections.vectors.edge import EdgeVectors
 
 DIMS = 16
 SPACE = "acme/arm"

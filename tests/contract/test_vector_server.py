@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from projections.ports import PutVector, Remove, VectorIndex, VectorsAway
-from projections.vectors import collection
-from projections.vectors.breaker import Breaker
-from projections.vectors.client import Gone, Server
-from projections.vectors.points import checkpoint_id
-from projections.vectors.server import ServerVectors
+from mnemolog.projections.ports import PutVector, Remove, VectorIndex, VectorsAway
+from mnemolog.projections.vectors import collection
+from mnemolog.projections.vectors.breaker import Breaker
+from mnemolog.projections.vectors.client import Gone, Server
+from mnemolog.projections.vectors.points import checkpoint_id
+from mnemolog.projections.vectors.server import ServerVectors
 from tests.contract.qdrant_local import LocalServer, at_request, away
 from tests.contract.test_vector_index import DIMS, SPACE, VectorIndexContract, ids, put, unit
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from projections.ports import Hit, PutVector, Remove, Vector, VectorChange, VectorsAway
-from projections.vectors.breaker import Breaker
-from projections.vectors.points import ranked
-from projections.vectors.server import ServerVectors
-from projections.vectors.tail import Tail, TailedVectors
+from mnemolog.projections.ports import Hit, PutVector, Remove, Vector, VectorChange, VectorsAway
+from mnemolog.projections.vectors.breaker import Breaker
+from mnemolog.projections.vectors.points import ranked
+from mnemolog.projections.vectors.server import ServerVectors
+from mnemolog.projections.vectors.tail import Tail, TailedVectors
 from tests.contract.qdrant_local import LocalServer, away
 from tests.contract.test_vector_index import DIMS, SPACE, cosine, ids, put, unit
 

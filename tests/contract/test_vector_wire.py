@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from infra import settings
-from infra.settings import SettingsError
-from projections.ports import Remove, VectorsAway
-from projections.vectors import client, collection
-from projections.vectors.tail import TailedVectors
-from services.node.vectors import checked_key, open_server, open_tailed
+from mnemolog.infra import settings
+from mnemolog.infra.settings import SettingsError
+from mnemolog.projections.ports import Remove, VectorsAway
+from mnemolog.projections.vectors import client, collection
+from mnemolog.projections.vectors.tail import TailedVectors
+from mnemolog.services.node.vectors import checked_key, open_server, open_tailed
 from tests.contract.qdrant_wire import Fault, serving
 from tests.contract.test_vector_index import DIMS, SPACE, ids, put, unit
 

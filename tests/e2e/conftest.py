@@ -20,7 +20,7 @@ import mcp
 import pytest
 from mcp import StdioServerParameters
 
-from infra.kafka.broker import Broker
+from mnemolog.infra.kafka.broker import Broker
 
 MNEMOLOG = Path(sys.executable).with_name("mnemolog")
 PATIENCE_S = 120

@@ -14,9 +14,9 @@ import mcp_types
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from services.decider.catalogue import TOOLS
-from services.gateway import identity
-from services.gateway.tools import definitions, schemas
+from mnemolog.services.decider.catalogue import TOOLS
+from mnemolog.services.gateway import identity
+from mnemolog.services.gateway.tools import definitions, schemas
 from tests.e2e.conftest import StdioClient, run
 
 ROOT = Path(__file__).parents[2]
@@ -158,12 +158,13 @@ def test_constants_agree_with_their_sources() -> None:
 def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
     """What runs until then, and the tool definitions, must not import what is slow to load."""
     code = (
-        "import sys, services.cli.main, services.cli.stdio, services.gateway.stdio\n"
+        "import sys, mnemolog.services.cli.main, mnemolog.services.cli.stdio\n"
+        "import mnemolog.services.gateway.stdio\n"
         "slow = {'mcp', 'mcp_types', 'pydantic', 'rich', 'uvicorn', 'structlog', 'numpy'}\n"
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
-        "import services.gateway.tools\n"
+        "import mnemolog.services.gateway.tools\n"
         "assert 'mcp' not in sys.modules and 'pydantic' not in sys.modules\n"
-        "import services.node.embedded\n"
+        "import mnemolog.services.node.embedded\n"
         "assert not {'sklearn', 'scipy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
-from infra.settings import Settings
-from services.gateway import sse
-from services.gateway.calls import Calls
-from services.node.embedded import EmbeddedNode
+from mnemolog.infra.settings import Settings
+from mnemolog.services.gateway import sse
+from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.node.embedded import EmbeddedNode
 from tests.e2e.conftest import PATIENCE_S, HttpClient, Message, Server
 
 WORDS_ONLY = ("--model", "none")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
-from services.gateway import identity
+from mnemolog.services.gateway import identity
 from tests.e2e.conftest import MNEMOLOG, Server
 from tests.e2e.test_definitions import ROBOT
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.store import PullError, models_dir, pull
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.store import PullError, models_dir, pull
 from tests.e2e.conftest import PATIENCE_S, HttpClient, Server, run
 
 OTHER_MODEL = "all-minilm-l6-v2"

@@ -248,7 +248,7 @@ def test_help_and_version() -> None:
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:
     """The event loop turns Nagle's algorithm off only where the socket names its protocol."""
-    from services.gateway.http import _listen
+    from mnemolog.services.gateway.http import _listen
 
     with _listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP

@@ -16,8 +16,8 @@ import mcp
 import pytest
 from mcp import StdioServerParameters
 
-from infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
-from infra.embedder.store import PullError, models_dir, pull
+from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
+from mnemolog.infra.embedder.store import PullError, models_dir, pull
 from tests.e2e.conftest import (
     PATIENCE_S,
     TRANSPORTS,

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from services.api import Answer, Event, Follow, Progress, Request, Unavailable
-from services.gateway.calls import Calls, Raw, encode
-from services.gateway.connection import Connection
-from services.gateway.identity import HANDSHAKE_VERSIONS
-from services.gateway.mcp_server import build
-from services.gateway.pipes import Lines, Output
-from services.gateway.stdio import greeting, serve
-from services.gateway.tools import ALL as FAMILIES
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.gateway.calls import Calls, Raw, encode
+from mnemolog.services.gateway.connection import Connection
+from mnemolog.services.gateway.identity import HANDSHAKE_VERSIONS
+from mnemolog.services.gateway.mcp_server import build
+from mnemolog.services.gateway.pipes import Lines, Output
+from mnemolog.services.gateway.stdio import greeting, serve
+from mnemolog.services.gateway.tools import ALL as FAMILIES
 
 Message = dict[str, Any]
 

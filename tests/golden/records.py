@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from events.codec import Fact, encode_call, encode_decision, encode_fact
-from events.envelope import Answered, Call, Decision, Embedding, Truncated
-from events.graph import (
+from mnemolog.events.codec import Fact, encode_call, encode_decision, encode_fact
+from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Truncated
+from mnemolog.events.graph import (
     EntitiesAccessed,
     EntitiesCoOccurred,
     EntityCreated,
@@ -32,7 +32,7 @@ from events.graph import (
     RelationKept,
     SplitPart,
 )
-from events.robot import (
+from mnemolog.events.robot import (
     DuplicateFound,
     Embedded,
     MemoriesConsolidated,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from events.codec import decode_call, decode_decision, decode_fact, decode_facts, known_tags, tag_of
+from mnemolog.events.codec import (
+    decode_call,
+    decode_decision,
+    decode_fact,
+    decode_facts,
+    known_tags,
+    tag_of,
+)
 from tests.golden.records import CALLS, DECISIONS, FACTS, FOLDER, body, encoded, golden
 
 

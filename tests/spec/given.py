@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.codec import Fact, decode_facts, encode_call, encode_decision, encode_fact
-from events.envelope import Answered, Call, Decision, Embedding, sha256
-from events.ids import partition_of_space, session_id
-from events.robot import (
+from mnemolog.events.codec import Fact, decode_facts, encode_call, encode_decision, encode_fact
+from mnemolog.events.envelope import Answered, Call, Decision, Embedding, sha256
+from mnemolog.events.ids import partition_of_space, session_id
+from mnemolog.events.robot import (
     MemoriesConsolidated,
     MemoriesRecalled,
     MemoryForgotten,
@@ -29,13 +29,13 @@ from events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from projections.state import robot as state
-from projections.state.robot import robot_space
-from projections.state.store import PartitionState
-from services.decider.decide import Inputs
-from services.decider.partition import PartitionDecider
-from services.decider.rules import Rules
-from services.decider.tool import Model
+from mnemolog.projections.state import robot as state
+from mnemolog.projections.state.robot import robot_space
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import PartitionDecider
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.decider.tool import Model
 
 DAY_US = 86_400_000_000
 NOW_US = 20_000 * DAY_US

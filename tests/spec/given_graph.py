@@ -16,12 +16,12 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from events.arguments import Refused
-from events.envelope import Answered, Call
-from projections.ports import Vector
-from projections.state.store import PartitionState
-from services.decider.catalogue import TOOLS, read_call
-from services.decider.tool import Reader
+from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Answered, Call
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.decider.catalogue import TOOLS, read_call
+from mnemolog.services.decider.tool import Reader
 from tests.spec.given import Ask, Robot, ask
 
 Reply = dict[str, Any]

@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from events.arguments import Arguments
-from events.codec import encode_call
-from events.envelope import Call
-from events.graph import Migrate
-from services.api import Answer, Files, Unavailable
-from services.decider.decide import Inputs
-from services.decider.graph.exports import ExportGraph, answer_export
-from services.decider.graph.imports import CHUNK
-from services.decider.tool import Reader, Tool
-from services.imports.anthropic import write_entity, write_relation
-from services.node.imports import Edge, carry_out
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.codec import encode_call
+from mnemolog.events.envelope import Call
+from mnemolog.events.graph import Migrate
+from mnemolog.services.api import Answer, Files, Unavailable
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.graph.exports import ExportGraph, answer_export
+from mnemolog.services.decider.graph.imports import CHUNK
+from mnemolog.services.decider.tool import Reader, Tool
+from mnemolog.services.imports.anthropic import write_entity, write_relation
+from mnemolog.services.node.imports import Edge, carry_out
 from tests.spec.given import NOW_US
 from tests.spec.given_graph import Graph
 

@@ -18,18 +18,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.arguments import Refused
-from events.codec import decode_facts
-from events.envelope import Answered, Call
-from projections.ports import Vector
-from projections.state import meaning
-from projections.text.index import TantivyText
-from projections.vectors.edge import EdgeVectors
-from services.counted import Counted
-from services.decider.catalogue import TOOLS, read_call
-from services.decider.graph.describe import describe as descriptions_of
-from services.decider.tool import Reader
-from services.node.follow import feed_text, feed_vectors
+from mnemolog.events.arguments import Refused
+from mnemolog.events.codec import decode_facts
+from mnemolog.events.envelope import Answered, Call
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state import meaning
+from mnemolog.projections.text.index import TantivyText
+from mnemolog.projections.vectors.edge import EdgeVectors
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.catalogue import TOOLS, read_call
+from mnemolog.services.decider.graph.describe import describe as descriptions_of
+from mnemolog.services.decider.tool import Reader
+from mnemolog.services.node.follow import feed_text, feed_vectors
 from tests.spec.given import DIMS, MODEL, Ask, Robot, ask
 from tests.spec.given_graph import Graph, Reply, describe
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from events.codec import encode_call, encode_decision
-from events.envelope import GENESIS, Call, Decision, sha256
-from infra.log.sqlite import SqliteLog
-from projections.state.store import PartitionState
-from services.audit import entry_of, latest
-from services.node.follow import follow_state
+from mnemolog.events.codec import encode_call, encode_decision
+from mnemolog.events.envelope import GENESIS, Call, Decision, sha256
+from mnemolog.infra.log.sqlite import SqliteLog
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.audit import entry_of, latest
+from mnemolog.services.node.follow import follow_state
 
 
 def test_a_call_is_shown_with_the_decision_that_counts(tmp_path: Path) -> None:

@@ -50,8 +50,12 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
                 if isinstance(one, ast.Constant) and isinstance(one.value, str)
             ]
         for name in names:
-            package = name.split(".")[0]
+            first, _, rest = name.partition(".")
+            package = rest.split(".")[0] if first == "mnemolog" else first
             if package in (*PACKAGES, "tests", "benchmarks"):
+                assert first != package or package in ("tests", "benchmarks"), (
+                    f"{path}: ours are imported as mnemolog.{name}"
+                )
                 yield node.lineno, package  # type: ignore[attr-defined]
 
 

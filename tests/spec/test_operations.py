@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.settings import Settings
-from services.cli.serve import serve
+from mnemolog.infra.settings import Settings
+from mnemolog.services.cli.serve import serve
 from tests.e2e.conftest import Server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()

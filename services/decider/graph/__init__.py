@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from events import graph
-from projections.state.graph import graph_space
-from projections.state.meaning import ENTITY, REFLECTION
-from services.decider.graph import (
+from mnemolog.events import graph
+from mnemolog.projections.state.graph import graph_space
+from mnemolog.projections.state.meaning import ENTITY, REFLECTION
+from mnemolog.services.decider.graph import (
     describe,
     entities,
     exports,
@@ -18,7 +18,7 @@ from services.decider.graph import (
     splits,
     upkeep,
 )
-from services.decider.tool import Place, Tool
+from mnemolog.services.decider.tool import Place, Tool
 
 
 def _in_graph(tenant: str, args: Any) -> Place:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from events.arguments import Arguments
-from events.codec import Fact
-from events.graph import EntityDescribed, ReflectionEmbedded
-from projections.entity_text import Count, entity_text
-from projections.state import graph as state
-from projections.state import meaning
-from projections.state.store import View
-from services.decider.tool import Context, Decided, Place
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.codec import Fact
+from mnemolog.events.graph import EntityDescribed, ReflectionEmbedded
+from mnemolog.projections.entity_text import Count, entity_text
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state import meaning
+from mnemolog.projections.state.store import View
+from mnemolog.services.decider.tool import Context, Decided, Place
 
 NAME = "mnemolog.describe"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Refused
-from events.codec import Fact
-from events.graph import (
+from mnemolog.events.arguments import Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.graph import (
     DEFAULT_TYPE,
     MAX_OBSERVATIONS,
     AddObservations,
@@ -28,10 +28,10 @@ from events.graph import (
     ObservationsRemoved,
     RelationKept,
 )
-from projections.state import graph as state
-from projections.state.store import View
-from services.decider.graph.similar import flagged
-from services.decider.tool import Context, Decided
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state.store import View
+from mnemolog.services.decider.graph.similar import flagged
+from mnemolog.services.decider.tool import Context, Decided
 
 
 class Merged(msgspec.Struct, frozen=True):

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from events.arguments import Arguments
-from events.envelope import Call
-from events.graph import Cursor
-from projections.state import graph as state
-from services.decider.graph.entities import shown
-from services.decider.tool import Read, Reader
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.envelope import Call
+from mnemolog.events.graph import Cursor
+from mnemolog.projections.state import graph as state
+from mnemolog.services.decider.graph.entities import shown
+from mnemolog.services.decider.tool import Read, Reader
 
 NAME = "mnemolog.export_graph"
 PAGE = 500

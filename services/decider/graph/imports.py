@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from events.arguments import Arguments, Refused
-from events.codec import Fact
-from events.graph import (
+from mnemolog.events.arguments import Arguments, Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.graph import (
     EntityCreated,
     EntityInput,
     GraphImported,
@@ -23,10 +23,10 @@ from events.graph import (
     RelationCreated,
     RelationInput,
 )
-from projections.state import graph as state
-from services.decider.graph.entities import merge
-from services.decider.graph.relations import Missing, relate
-from services.decider.tool import Context, Decided
+from mnemolog.projections.state import graph as state
+from mnemolog.services.decider.graph.entities import merge
+from mnemolog.services.decider.graph.relations import Missing, relate
+from mnemolog.services.decider.tool import Context, Decided
 
 BEGIN = "mnemolog.begin_import"
 CHUNK = "mnemolog.import_graph"

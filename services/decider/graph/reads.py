@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from events.arguments import Arguments, Refused
-from events.codec import Fact
-from events.envelope import Call
-from events.graph import (
+from mnemolog.events.arguments import Arguments, Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Call
+from mnemolog.events.graph import (
     MAX_TOGETHER,
     EntitiesAccessed,
     EntitiesCoOccurred,
@@ -16,11 +16,11 @@ from events.graph import (
     SearchNodes,
     SearchSemantic,
 )
-from projections.state import graph as state
-from projections.state.store import View
-from projections.times import iso
-from services.decider.graph.entities import shown
-from services.decider.tool import Context, Decided, Read, Reader
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state.store import View
+from mnemolog.projections.times import iso
+from mnemolog.services.decider.graph.entities import shown
+from mnemolog.services.decider.tool import Context, Decided, Read, Reader
 
 PAGE_CHARACTERS = 1_000_000
 """A page's observations have so many at most, unless those of its first entity have more."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Refused
-from events.codec import Fact
-from events.graph import (
+from mnemolog.events.arguments import Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.graph import (
     CreateRelations,
     DeleteRelations,
     EndRelation,
@@ -18,9 +18,9 @@ from events.graph import (
     RelationEnded,
     RelationInput,
 )
-from projections.state import graph as state
-from services.decider.graph.entities import kept
-from services.decider.tool import Context, Decided
+from mnemolog.projections.state import graph as state
+from mnemolog.services.decider.graph.entities import kept
+from mnemolog.services.decider.tool import Context, Decided
 
 INVERSE = {
     "contiene": "parte_de",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from events.arguments import Refused
-from events.envelope import Call
-from events.graph import AddReflection, ReflectionAdded, SearchReflections, SearchSemantic
-from projections.semantic import Found, Sources, search_entities, search_reflections, shown
-from projections.state import graph as state
-from projections.state import meaning
-from services.decider.graph.reads import decide_looked, decide_open_nodes
-from services.decider.tool import Context, Decided, Read, Reader, no_model
+from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Call
+from mnemolog.events.graph import AddReflection, ReflectionAdded, SearchReflections, SearchSemantic
+from mnemolog.projections.semantic import Found, Sources, search_entities, search_reflections, shown
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state import meaning
+from mnemolog.services.decider.graph.reads import decide_looked, decide_open_nodes
+from mnemolog.services.decider.tool import Context, Decided, Read, Reader, no_model
 
 
 def answer_search_semantic(reader: Reader, call: Call, args: SearchSemantic) -> Read:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from projections.language import guard, jaccard
-from projections.language.likeness import asymmetric, containment, word_set
-from services.decider.rules import Rules
+from mnemolog.projections.language import guard, jaccard
+from mnemolog.projections.language.likeness import asymmetric, containment, word_set
+from mnemolog.services.decider.rules import Rules
 
 
 def flagged(said: list[str], new: list[str], rules: Rules) -> list[int]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import MAX_ARGUMENT_BYTES, Refused
-from events.codec import Fact
-from events.envelope import Call
-from events.graph import (
+from mnemolog.events.arguments import MAX_ARGUMENT_BYTES, Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Call
+from mnemolog.events.graph import (
     MAX_PAGE,
     MAX_SPLITS,
     AnalyzeEntitySplit,
@@ -25,13 +25,13 @@ from events.graph import (
     SplitInput,
     SplitPart,
 )
-from projections.state import graph as state
-from projections.state import graph_upkeep as upkeep
-from projections.state.graph_upkeep import Sized
-from projections.topics import OTHERS, topics, unused
-from services.decider.graph.entities import added, existing
-from services.decider.graph.reads import decide_looked
-from services.decider.tool import Context, Decided, Read, Reader
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state import graph_upkeep as upkeep
+from mnemolog.projections.state.graph_upkeep import Sized
+from mnemolog.projections.topics import OTHERS, topics, unused
+from mnemolog.services.decider.graph.entities import added, existing
+from mnemolog.services.decider.graph.reads import decide_looked
+from mnemolog.services.decider.tool import Context, Decided, Read, Reader
 
 MAX_EMBEDDED = 500
 """So many observations a call are grouped by meaning, those of the entities that need it most; the

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from events.arguments import Refused
-from events.envelope import Call
-from events.graph import ConsolidationReport, FindDuplicateObservations
-from projections.language import jaccard
-from projections.language.likeness import asymmetric, containment, word_set
-from projections.ports import Vector
-from projections.state import graph as state
-from projections.state import graph_upkeep as upkeep
-from projections.state.store import View
-from services.decider.graph.entities import existing
-from services.decider.graph.reads import decide_looked
-from services.decider.graph.splits import MAX_CANDIDATES, analyses
-from services.decider.tool import Context, Decided, Read, Reader, no_model
+from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Call
+from mnemolog.events.graph import ConsolidationReport, FindDuplicateObservations
+from mnemolog.projections.language import jaccard
+from mnemolog.projections.language.likeness import asymmetric, containment, word_set
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state import graph as state
+from mnemolog.projections.state import graph_upkeep as upkeep
+from mnemolog.projections.state.store import View
+from mnemolog.services.decider.graph.entities import existing
+from mnemolog.services.decider.graph.reads import decide_looked
+from mnemolog.services.decider.graph.splits import MAX_CANDIDATES, analyses
+from mnemolog.services.decider.tool import Context, Decided, Read, Reader, no_model
 
 MAX_COMPARED = 500
 """Every pair of an entity's observations is compared: 124,750 pairs."""

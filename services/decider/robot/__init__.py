@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from events import robot
-from projections.state.robot import robot_space
-from services.decider.robot import embed, memories, sessions
-from services.decider.tool import Place, Tool
+from mnemolog.events import robot
+from mnemolog.projections.state.robot import robot_space
+from mnemolog.services.decider.robot import embed, memories, sessions
+from mnemolog.services.decider.tool import Place, Tool
 
 
 def _in_collection(

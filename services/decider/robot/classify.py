@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from projections.language.characters import clean
+from mnemolog.projections.language.characters import clean
 
 FALLBACK = "code"
 

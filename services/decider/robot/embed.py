@@ -5,12 +5,12 @@ The service asks this of itself, through the log like everything else.
 
 from __future__ import annotations
 
-from events.arguments import Arguments
-from events.codec import Fact
-from events.robot import Embedded, MemoryId
-from projections.language import content_hash
-from projections.state import robot as state
-from services.decider.tool import Context, Decided, Place
+from mnemolog.events.arguments import Arguments
+from mnemolog.events.codec import Fact
+from mnemolog.events.robot import Embedded, MemoryId
+from mnemolog.projections.language import content_hash
+from mnemolog.projections.state import robot as state
+from mnemolog.services.decider.tool import Context, Decided, Place
 
 NAME = "mnemolog.embed_missing"
 

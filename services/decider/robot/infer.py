@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from events.robot import MAX_INSIGHT
+from mnemolog.events.robot import MAX_INSIGHT
 
 MAX_SCOPE_FILES = 20
 MAX_PATH = 255

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from events.arguments import Refused, json_object
-from events.envelope import Call
-from events.robot import (
+from mnemolog.events.arguments import Refused, json_object
+from mnemolog.events.envelope import Call
+from mnemolog.events.robot import (
     DuplicateFound,
     Forget,
     JsonObject,
@@ -22,11 +22,11 @@ from events.robot import (
     SavePerception,
     Update,
 )
-from projections.recall import read_query, recall
-from projections.state import robot as state
-from services.decider.robot.classify import classify
-from services.decider.robot.infer import confidence, scope_files, trim
-from services.decider.tool import Context, Decided, Read, Reader
+from mnemolog.projections.recall import read_query, recall
+from mnemolog.projections.state import robot as state
+from mnemolog.services.decider.robot.classify import classify
+from mnemolog.services.decider.robot.infer import confidence, scope_files, trim
+from mnemolog.services.decider.tool import Context, Decided, Read, Reader
 
 PERCEPTION_CATEGORY = "observation"
 PERCEPTION_CONFIDENCE = 0.9

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from events.arguments import Refused
-from events.codec import Fact
-from events.ids import session_id
-from events.robot import (
+from mnemolog.events.arguments import Refused
+from mnemolog.events.codec import Fact
+from mnemolog.events.ids import session_id
+from mnemolog.events.robot import (
     PROTECTED,
     EndSession,
     MemoriesConsolidated,
@@ -20,12 +20,12 @@ from events.robot import (
     SessionStarted,
     StartSession,
 )
-from projections.fusion import fuse, is_real
-from projections.language import jaccard, token_set
-from projections.state import robot as state
-from services.decider.robot.memories import json_text
-from services.decider.rules import Rules
-from services.decider.tool import Context, Decided
+from mnemolog.projections.fusion import fuse, is_real
+from mnemolog.projections.language import jaccard, token_set
+from mnemolog.projections.state import robot as state
+from mnemolog.services.decider.robot.memories import json_text
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.decider.tool import Context, Decided
 
 
 class Merge(msgspec.Struct, frozen=True):

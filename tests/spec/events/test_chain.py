@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from events.chain import Head, extend, void_reason
-from events.codec import encode_decision
-from events.envelope import GENESIS, Call, Decision, sha256
+from mnemolog.events.chain import Head, extend, void_reason
+from mnemolog.events.codec import encode_decision
+from mnemolog.events.envelope import GENESIS, Call, Decision, sha256
 
 FIRST = Decision(
     call_id="c-0",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from events import codec
-from events.codec import (
+from mnemolog.events import codec
+from mnemolog.events.codec import (
     Fact,
     NewerVersion,
     Undecodable,
@@ -27,8 +27,8 @@ from events.codec import (
     register_upcast,
     tag_of,
 )
-from events.envelope import Answered, Call, Decision, Embedding, Truncated
-from events.robot import MemoryForgotten
+from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Truncated
+from mnemolog.events.robot import MemoryForgotten
 
 FACT_TYPES = [codec._facts[tag][0] for tag in known_tags()]
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.ids import (
+from mnemolog.events.ids import (
     MAX_PARTITIONS,
     nth_id,
     partition_of_id,

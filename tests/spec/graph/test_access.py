@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from events.envelope import Answered
-from events.graph import MAX_TOGETHER, EntitiesAccessed, EntitiesCoOccurred
+from mnemolog.events.envelope import Answered
+from mnemolog.events.graph import MAX_TOGETHER, EntitiesAccessed, EntitiesCoOccurred
 from tests.spec.given import NOW_US, Ask, ask, days
 from tests.spec.given_graph import (
     Graph,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from events.graph import EntityDescribed, ReflectionEmbedded
-from projections.state import meaning
-from services.decider.graph.describe import describe as descriptions_of
-from services.decider.tool import Model
+from mnemolog.events.graph import EntityDescribed, ReflectionEmbedded
+from mnemolog.projections.state import meaning
+from mnemolog.services.decider.graph.describe import describe as descriptions_of
+from mnemolog.services.decider.tool import Model
 from tests.spec.given import MODEL, NORTH, Ask
 from tests.spec.given_graph import (
     Graph,

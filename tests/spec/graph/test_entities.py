@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from events.graph import (
+from mnemolog.events.graph import (
     EntitiesAccessed,
     EntityCreated,
     EntityDeleted,
@@ -377,7 +377,7 @@ def test_tenants_do_not_see_each_other(graph: Graph) -> None:
 def test_what_no_log_could_take_is_refused_and_changes_nothing(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.decider.partition.MAX_DECISION_BYTES", 5000)
+    monkeypatch.setattr("mnemolog.services.decider.partition.MAX_DECISION_BYTES", 5000)
     graph.when(create(entity("A", None, "a" * 2000)))
     refused = "What follows from this call takes …"
     graph.when(add("A", "b" * 1500)).then_refused(refused)

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.codec import decode_decision
-from projections.state import graph as state
-from services.cli.lives import Fact, Relation, Subject, concerns, explained, life_of, sentence
-from services.facts import facts_of
+from mnemolog.events.codec import decode_decision
+from mnemolog.projections.state import graph as state
+from mnemolog.services.cli.lives import (
+    Fact,
+    Relation,
+    Subject,
+    concerns,
+    explained,
+    life_of,
+    sentence,
+)
+from mnemolog.services.facts import facts_of
 from tests.spec.given import Ask
 from tests.spec.given_graph import (
     Graph,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from events.graph import EntityCreated, RelationDeleted, RelationKept
-from projections.state.graph import folded
+from mnemolog.events.graph import EntityCreated, RelationDeleted, RelationKept
+from mnemolog.projections.state.graph import folded
 from tests.spec.given import Ask, ask
 from tests.spec.given_graph import (
     Graph,

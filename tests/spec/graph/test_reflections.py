@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from events.graph import MAX_REFLECTION, ReflectionAdded
-from projections import semantic
+from mnemolog.events.graph import MAX_REFLECTION, ReflectionAdded
+from mnemolog.projections import semantic
 from tests.spec.given import NORTH, NOW_US, Ask, at_cosine
 from tests.spec.given_graph import (
     Graph,

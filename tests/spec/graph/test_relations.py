@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from events.graph import RelationCreated, RelationDeleted, RelationEnded, RelationKept
+from mnemolog.events.graph import RelationCreated, RelationDeleted, RelationEnded, RelationKept
 from tests.spec.given import days
 from tests.spec.given_graph import (
     Graph,

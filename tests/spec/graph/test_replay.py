@@ -6,12 +6,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.envelope import Answered
-from projections.state import meaning
-from projections.state.graph import folded
-from projections.state.store import PartitionState
-from services.decider.graph.describe import describe as descriptions_of
-from services.decider.tool import Model
+from mnemolog.events.envelope import Answered
+from mnemolog.projections.state import meaning
+from mnemolog.projections.state.graph import folded
+from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.decider.graph.describe import describe as descriptions_of
+from mnemolog.services.decider.tool import Model
 from tests.spec.given import MODEL, NORTH, Ask, ask, days
 from tests.spec.given_graph import (
     Graph,

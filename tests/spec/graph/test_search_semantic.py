@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from events.graph import EntitiesAccessed, EntitiesCoOccurred
+from mnemolog.events.graph import EntitiesAccessed, EntitiesCoOccurred
 from tests.spec.given import NORTH, NOW_US, at_cosine, days
 from tests.spec.given_graph import (
     add,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from events.graph import (
+from mnemolog.events.graph import (
     EntityCreated,
     EntitySplit,
     ObservationsAdded,
@@ -14,7 +14,7 @@ from events.graph import (
     RelationCreated,
     SplitPart,
 )
-from services.decider.graph import splits
+from mnemolog.services.decider.graph import splits
 from tests.spec.given import Ask, ask, unit
 from tests.spec.given_graph import (
     Graph,

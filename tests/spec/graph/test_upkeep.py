@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from events.graph import EntitiesAccessed, ObservationsAdded
-from services.decider.graph import upkeep
-from services.decider.rules import Rules
+from mnemolog.events.graph import EntitiesAccessed, ObservationsAdded
+from mnemolog.services.decider.graph import upkeep
+from mnemolog.services.decider.rules import Rules
 from tests.spec.given import NORTH, ask, at_cosine, days, unit
 from tests.spec.given_graph import (
     Graph,

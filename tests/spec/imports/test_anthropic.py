@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.graph import EntityInput, RelationInput
-from services.imports import anthropic
-from services.imports.anthropic import (
+from mnemolog.events.graph import EntityInput, RelationInput
+from mnemolog.services.imports import anthropic
+from mnemolog.services.imports.anthropic import (
     EntityLine,
     Problem,
     RelationLine,
@@ -19,7 +19,7 @@ from services.imports.anthropic import (
     write_entity,
     write_relation,
 )
-from services.imports.lines import MAX_LINE_BYTES
+from mnemolog.services.imports.lines import MAX_LINE_BYTES
 
 
 def read(**line: Any) -> EntityLine | RelationLine | Problem:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.language import guard
+from mnemolog.projections.language import guard
 
 DIFFERENT = [
     ("grip at 12.5N", "grip at 15N"),

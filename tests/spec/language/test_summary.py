@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.language.summary import human_summary
+from mnemolog.projections.language.summary import human_summary
 
 
 @pytest.mark.parametrize(

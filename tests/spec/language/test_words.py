@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.language import (
+from mnemolog.projections.language import (
     MAX_CHARACTERS,
     MAX_TOKEN_LENGTH,
     content_hash,
@@ -18,7 +18,7 @@ from projections.language import (
     token_set,
     tokens,
 )
-from projections.language.words import MAX_TOKENS
+from mnemolog.projections.language.words import MAX_TOKENS
 
 ANY_TEXT = st.text(st.characters(), max_size=300)  # every code point, lone surrogates included
 
@@ -112,7 +112,8 @@ class TestTokens:
 
     def test_chinese_costs_nothing_to_those_who_do_not_write_it(self) -> None:
         check = (
-            "import sys; from projections.language import tokens; tokens('red cups, グリップ');"
+            "import sys; from mnemolog.projections.language import tokens;"
+            "tokens('red cups, グリップ');"
             "assert 'rjieba' not in sys.modules; tokens('杯子'); assert 'rjieba' in sys.modules"
         )
         subprocess.run([sys.executable, "-c", check], check=True, timeout=60)

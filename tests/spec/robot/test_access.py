@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from events.robot import MemoriesRecalled
+from mnemolog.events.robot import MemoriesRecalled
 from tests.spec.given import (
     S1,
     Robot,

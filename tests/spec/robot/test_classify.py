@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.robot import PROTECTED
-from services.decider.robot.classify import Classification, classify
+from mnemolog.events.robot import PROTECTED
+from mnemolog.services.decider.robot.classify import Classification, classify
 
 DOCUMENTED = [
     ("constraint", "Must never exceed 15N grip force"),

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from events.codec import decode_facts
-from events.robot import MemoriesConsolidated
-from projections.language import jaccard, token_set
+from mnemolog.events.codec import decode_facts
+from mnemolog.events.robot import MemoriesConsolidated
+from mnemolog.projections.language import jaccard, token_set
 from tests.spec.given import (
     S1,
     S2,

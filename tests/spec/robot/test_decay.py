@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from events.robot import MemoriesDecayed, SessionEnded
-from services.decider.rules import Rules
+from mnemolog.events.robot import MemoriesDecayed, SessionEnded
+from mnemolog.services.decider.rules import Rules
 from tests.spec.given import (
     DAY_US,
     NOW_US,

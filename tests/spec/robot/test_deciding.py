@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from events.codec import encode_call
-from events.envelope import Answered, Call, Truncated, sha256
-from events.ids import partition_of_id
-from projections.state.store import KEYS_KEPT_US, OWN_KEYS_KEPT
-from services.decider.catalogue import FAMILIES
-from services.decider.decide import Inputs, decide
-from services.decider.rules import Rules
+from mnemolog.events.codec import encode_call
+from mnemolog.events.envelope import Answered, Call, Truncated, sha256
+from mnemolog.events.ids import partition_of_id
+from mnemolog.projections.state.store import KEYS_KEPT_US, OWN_KEYS_KEPT
+from mnemolog.services.decider.catalogue import FAMILIES
+from mnemolog.services.decider.decide import Inputs, decide
+from mnemolog.services.decider.rules import Rules
 from tests.spec.given import (
     MODEL,
     NORTH,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from events.robot import DuplicateFound, MemoryUpdated
-from projections.language import jaccard, token_set
-from services.decider.rules import Rules
-from services.decider.tool import Model
+from mnemolog.events.robot import DuplicateFound, MemoryUpdated
+from mnemolog.projections.language import jaccard, token_set
+from mnemolog.services.decider.rules import Rules
+from mnemolog.services.decider.tool import Model
 from tests.spec.given import (
     AT_0_875,
     MODEL,

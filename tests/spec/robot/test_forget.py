@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from events.robot import MemoryForgotten
+from mnemolog.events.robot import MemoryForgotten
 from tests.spec.given import (
     NORTH,
     Robot,

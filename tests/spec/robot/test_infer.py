@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.decider.robot.infer import (
+from mnemolog.services.decider.robot.infer import (
     MAX_PATH,
     MAX_SCOPE_FILES,
     confidence,

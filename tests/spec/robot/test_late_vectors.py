@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from events.robot import Embedded
-from projections.language import content_hash
-from projections.state.robot import robot_space
+from mnemolog.events.robot import Embedded
+from mnemolog.projections.language import content_hash
+from mnemolog.projections.state.robot import robot_space
 from tests.spec.given import (
     NORTH,
     Ask,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from events.robot import MemoryLearned
+from mnemolog.events.robot import MemoryLearned
 from tests.spec.given import (
     NORTH,
     NOW_US,

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from events.robot import MemoryLearned, PerceptionType
+from mnemolog.events.robot import MemoryLearned, PerceptionType
 from tests.spec.given import NORTH, S1, Robot, ask, ended, save_perception, started
 
 DATA = '{"joints": [0.1, 0.2]}'

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from events.ids import partition_of_session, session_id
-from events.robot import MemoriesConsolidated, MemoriesDecayed, SessionEnded, SessionStarted
-from services.decider.rules import Rules
+from mnemolog.events.ids import partition_of_session, session_id
+from mnemolog.events.robot import (
+    MemoriesConsolidated,
+    MemoriesDecayed,
+    SessionEnded,
+    SessionStarted,
+)
+from mnemolog.services.decider.rules import Rules
 from tests.spec.given import (
     NORTH,
     S1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from events.robot import MemoryUpdated
+from mnemolog.events.robot import MemoryUpdated
 from tests.spec.given import (
     NORTH,
     S1,

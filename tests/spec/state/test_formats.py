@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from projections.state.store import PartitionState, StateError
+from mnemolog.projections.state.store import PartitionState, StateError
 
 
 def test_a_state_of_an_earlier_version_is_begun_anew(tmp_path: Path) -> None:

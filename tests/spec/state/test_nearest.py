@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from projections.language import jaccard, token_set
-from projections.ports import Vector
-from projections.state.nearest import Nearest, Neighbour, exact_cosine, quantise
-from projections.state.robot import alike_by_words, guard_key, robot_space
-from projections.state.store import PartitionState
+from mnemolog.projections.language import jaccard, token_set
+from mnemolog.projections.ports import Vector
+from mnemolog.projections.state.nearest import Nearest, Neighbour, exact_cosine, quantise
+from mnemolog.projections.state.robot import alike_by_words, guard_key, robot_space
+from mnemolog.projections.state.store import PartitionState
 from tests.spec.given import Robot, forgotten, learned, perceived
 
 SPACE, OTHER_SPACE = 1, 2

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from events.codec import decode_decision, encode_call, encode_decision
-from events.envelope import Call, sha256
-from projections.state.store import Gap, PartitionState
-from services.decider.decide import Inputs
+from mnemolog.events.codec import decode_decision, encode_call, encode_decision
+from mnemolog.events.envelope import Call, sha256
+from mnemolog.projections.state.store import Gap, PartitionState
+from mnemolog.services.decider.decide import Inputs
 from tests.spec.given import (
     MODEL,
     NORTH,
