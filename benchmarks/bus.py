@@ -41,7 +41,7 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.infra.embedder.store import models_dir
 from mnemolog.infra.kafka.broker import Broker
-from mnemolog.projections.state.robot import robot_space
+from mnemolog.projections.robot.state import robot_space
 
 PARTITIONS = 16
 COLLECTIONS = 32

@@ -33,7 +33,7 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, covers
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.infra.embedder.store import installed, models_dir
 from mnemolog.projections.language import guard, jaccard, opposed, swapped, token_set, tokens
-from mnemolog.services.decider.rules import Rules
+from mnemolog.services.families.robot.rules import RobotRules
 
 PAIRS = Path(__file__).with_name("dedup_pairs.json")
 FALSE_DUPLICATE_LIMIT = 0.02
@@ -58,7 +58,7 @@ def reaches_cosine(pair: Pair) -> bool:
     a, b = token_set(pair.a), token_set(pair.b)
     if guard(pair.a) != guard(pair.b) or opposed(a, b) or swapped(tokens(pair.a), tokens(pair.b)):
         return False
-    return jaccard(a, b) <= Rules().dedup_jaccard
+    return jaccard(a, b) <= RobotRules().dedup_jaccard
 
 
 def threshold(near_misses: list[float]) -> float:

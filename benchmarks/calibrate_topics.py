@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from mnemolog.infra.embedder.catalogue import CATALOGUE
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.infra.embedder.store import installed, models_dir
-from mnemolog.projections.topics import cut as cut_of
+from mnemolog.projections.language.topics import cut as cut_of
 
 ENTITIES = Path(__file__).with_name("topic_entities.json")
 CUTS = {

@@ -21,14 +21,14 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.infra.embedder.store import models_dir
 from mnemolog.infra.log.sqlite import SqliteLog
-from mnemolog.projections.state import meaning
-from mnemolog.services.counted import Counted
-from mnemolog.services.decider.decide import Inputs
-from mnemolog.services.decider.graph.describe import NAME, Describe, describe
+from mnemolog.projections.graph import meaning
+from mnemolog.services.catalogue import load
+from mnemolog.services.decider.decide import Deciding, Inputs
 from mnemolog.services.decider.partition import PartitionDecider
-from mnemolog.services.decider.rules import Rules
-from mnemolog.services.decider.tool import Model
-from mnemolog.services.node.projections import Projections
+from mnemolog.services.families import FAMILIES
+from mnemolog.services.families.graph.describing.describe import NAME, Describe, descriptions
+from mnemolog.services.node.following.projections import Projections
+from mnemolog.services.reader.reader import VectorModel
 
 BATCH = 200
 REAL_VECTORS = 500
@@ -62,14 +62,15 @@ def _describe_all(directory: Path, progress: Progress) -> None:
     """
     model = CATALOGUE[DEFAULT_MODEL]
     embedder = OnnxEmbedder.load(model, models_dir())
+    families = load(FAMILIES)
     log = SqliteLog(directory / "log.db", 1)
-    projections = Projections(directory / "projections", 1, model)
+    projections = Projections(directory / "projections", 1, families.projected, model)
     projections.catch_up(log)
     state = projections.states[0]
-    decider = PartitionDecider(state, Rules())
+    decider = PartitionDecider(state, Deciding(families, families.rules))
     vectors = _vectors()
     while found := meaning.undescribed(state.reader(), model.name, BATCH):
-        made = describe(state.reader(), found, embedder.count_tokens, lambda _: True)
+        made = descriptions(state.reader(), found, embedder.count_tokens, lambda _: True)
         args = Describe(space=found[0].space, descriptions=made)
         at_us = time.time_ns() // 1000
         call = Call(
@@ -81,16 +82,16 @@ def _describe_all(directory: Path, progress: Progress) -> None:
             actor="benchmark",
         )
         given = {one.text: next(vectors).tobytes() for one in made}
-        data, offset = encode_call(call), state.next_offset
+        data = encode_call(call)
         decider.begin()
-        decision, encoded = decider.decide(
-            data, Inputs(Model(model.name, model.dedup_cosine), given)
-        )
+        inputs = Inputs(VectorModel(model.name, model.dedup_cosine), given)
+        decided = decider.decide(data, decider.read(data), inputs)
+        decision = decided.counted.decision
         if decision.refused or not decision.facts:
             raise BenchmarkError(f"Prepared descriptions were not taken: {decision.reply!r}")
-        log.append(0, [(args.space, data)], [(decision.space, encoded)])
+        log.append(0, [(args.space, data)], [decided.row])
         decider.commit()
-        projections.show(0, Counted(offset, decision))
+        projections.show(0, decided.counted)
         progress(len(made))
     projections.commit()
     projections.close()

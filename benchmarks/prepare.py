@@ -21,8 +21,10 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.infra.embedder.store import models_dir
 from mnemolog.infra.log.sqlite import SqliteLog
-from mnemolog.projections.state.robot import robot_space
-from mnemolog.services.node.projections import Projections
+from mnemolog.projections.robot.state import robot_space
+from mnemolog.services.catalogue import load
+from mnemolog.services.families import FAMILIES
+from mnemolog.services.node.following.projections import Projections
 
 PREPARED_SEED = 1
 GENERATED_FROM = 5_000
@@ -110,7 +112,7 @@ def generate(directory: Path, count: int, progress: Progress | None = None) -> N
             calls.append((space, data))
             decisions.append((space, encoded))
         log.append(0, calls, decisions)
-    projections = Projections(directory / "projections", 1, model)
+    projections = Projections(directory / "projections", 1, load(FAMILIES).projected, model)
     done = 0
 
     def advance(decisions: int) -> None:

@@ -2,24 +2,25 @@
 
 A record is `[kind, version, body]`; stage one reads kind and version, stage two the body. A fact
 is a map whose `type` names it; the name carries the version from the second one on
-(`robot.memory_learned`, `robot.memory_learned/2`). Old versions are lifted by upcasters, small
-functions from the old body to the next one, for ever.
+(`robot.memory_learned`, `robot.memory_learned/2`). Which facts there are, and how old ones are
+lifted, is a family's matter: `events/language.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from mnemolog.events.envelope import Call, Decision
 
 VERSION: Final = 1
+REFUSED_VERSION: Final = 2
+"""Of a call that was refused before it was decided. A program that does not know of that would
+carry it out: to such a one it is a record of a newer version."""
+NEWEST: Final = {"call": REFUSED_VERSION, "decision": VERSION}
 
 _T = TypeVar("_T")
-_Body = dict[str, Any]
-Upcast = Callable[[_Body], _Body]
 
 
 class Undecodable(Exception):
@@ -40,18 +41,13 @@ class _Record(msgspec.Struct, array_like=True):
     body: msgspec.Raw
 
 
-class _FactHead(msgspec.Struct):
-    type: str
-
-
 _encoder = msgspec.msgpack.Encoder()
 _record = msgspec.msgpack.Decoder(_Record)
 _call = msgspec.msgpack.Decoder(Call)
 _decision = msgspec.msgpack.Decoder(Decision)
-_fact_head = msgspec.msgpack.Decoder(_FactHead)
 
 # What reading bytes that are no record of ours can raise, upcasters included.
-_UNREADABLE = (
+UNREADABLE = (
     msgspec.MsgspecError,
     AttributeError,
     LookupError,
@@ -59,23 +55,6 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
-
-_facts: dict[str, tuple[type[Fact], msgspec.msgpack.Decoder[Fact]]] = {}
-_upcasts: dict[str, tuple[Upcast, str]] = {}
-
-
-def register(*types: type[Fact]) -> None:
-    """Make fact types known to the codec; every family registers its own."""
-    for fact_type in types:
-        tag = tag_of(fact_type)
-        if tag in _facts and _facts[tag][0] is not fact_type:
-            raise ValueError(f"two facts are called {tag}")
-        _facts[tag] = (fact_type, msgspec.msgpack.Decoder(fact_type))
-
-
-def register_upcast(old_tag: str, new_tag: str, upcast: Upcast) -> None:
-    """`upcast` lifts the body of an `old_tag` fact to that of `new_tag`, one version at a time."""
-    _upcasts[old_tag] = (upcast, new_tag)
 
 
 def tag_of(fact_type: type[Fact]) -> str:
@@ -85,12 +64,9 @@ def tag_of(fact_type: type[Fact]) -> str:
     return tag
 
 
-def known_tags() -> list[str]:
-    return sorted(_facts)
-
-
 def encode_call(call: Call) -> bytes:
-    return _encoder.encode(("call", VERSION, call))
+    version = VERSION if call.refused is None else REFUSED_VERSION
+    return _encoder.encode(("call", version, call))
 
 
 def encode_decision(decision: Decision) -> bytes:
@@ -109,40 +85,18 @@ def decode_decision(data: bytes) -> Decision:
     return _body(data, "decision", _decision)
 
 
-def decode_facts(raw: Iterable[msgspec.Raw]) -> list[Fact]:
-    return [decode_fact(bytes(one)) for one in raw]
-
-
-def decode_fact(data: bytes) -> Fact:
-    try:
-        tag = _fact_head.decode(data).type
-        if tag in _upcasts:
-            body = msgspec.msgpack.decode(data)
-            while tag in _upcasts:
-                upcast, tag = _upcasts[tag]
-                body = {**upcast(body), "type": tag}
-            data = _encoder.encode(body)
-        known = _facts.get(tag)
-        if known is None:
-            raise NewerVersion(
-                f"the fact {tag!r} is not known to this version; upgrade mnemolog to read this log"
-            )
-        return known[1].decode(data)
-    except _UNREADABLE as error:
-        raise Undecodable(f"not a fact: {error}") from error
-
-
 def _body(data: bytes, kind: str, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
     try:
         record = _record.decode(data)
-        if record.version > VERSION:
+        newest = NEWEST.get(record.kind, VERSION)
+        if record.version > newest:
             raise NewerVersion(
                 f"a {record.kind} of version {record.version} was written by a newer mnemolog; "
-                f"this one reads up to version {VERSION}: upgrade it"
+                f"this one reads up to version {newest}: upgrade it"
             )
         if record.kind != kind or record.version < 1:
             found = f"{record.kind[:40]} of version {record.version}"
             raise Undecodable(f"expected a {kind}, found a {found}")
         return decoder.decode(record.body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise Undecodable(f"not a {kind}: {error}") from error

@@ -32,6 +32,14 @@ class Truncated(msgspec.Struct, frozen=True):
     sha256: bytes
 
 
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a call is refused that never came to be decided: what the way in did not let pass, or
+    what a reader would not answer. `code` is a JSON-RPC error code where it has to be one."""
+
+    reason: str
+    code: int | None = None
+
+
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a read returned; the reader answered before the call was put on the log.
 
@@ -48,8 +56,9 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tool call.
 
-    `arguments` is JSON text (with `truncated` set: only its first bytes). `key_id` is empty today;
-    it will name the key that the arguments are encrypted with.
+    `arguments` is JSON text (with `truncated` set: only its first bytes). `refused` tells the
+    sentence that its caller got before it was put on the log. `key_id` is empty today; it will name
+    the key that the arguments are encrypted with.
     """
 
     id: str
@@ -64,6 +73,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key_id: str | None = None
     answered: Answered | None = None
     truncated: Truncated | None = None
+    refused: Refusal | None = None
 
     @property
     def fingerprint(self) -> bytes:
@@ -96,7 +106,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `previous` is the SHA-256 of the bytes of the decision before it in its partition, `call_hash`
     that of its call's bytes. `facts` are encoded one by one, so a reader that does not know one of
     them can say which. `reply` is JSON. `key` is the idempotency key that the outcome is kept
-    under; a read has none.
+    under, for calls to `key_space`; a read has none. Without `key_space`, as decisions once were,
+    it holds for all spaces of the tenant in its partition.
     """
 
     call_id: str
@@ -115,3 +126,4 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str | None = None
     own_key: bool = False
     fingerprint: bytes = b""
+    key_space: str = ""

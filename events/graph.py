@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from mnemolog.events.arguments import NOT_BLANK, UNLISTED, Arguments
-from mnemolog.events.codec import Fact, register
+from mnemolog.events.codec import Fact
+from mnemolog.events.language import Language
 
 MAX_ENTITIES = 50
 MAX_OBSERVATIONS = 100
@@ -456,20 +457,23 @@ class ReflectionEmbedded(Fact, frozen=True, tag="graph.reflection_embedded"):
     embedding: int | None = None
 
 
-register(
-    EntityDescribed,
-    ReflectionAdded,
-    ReflectionEmbedded,
-    EntityCreated,
-    EntityTypeChanged,
-    ObservationsAdded,
-    ObservationsRemoved,
-    EntitySplit,
-    EntityDeleted,
-    RelationCreated,
-    RelationEnded,
-    RelationDeleted,
-    EntitiesAccessed,
-    EntitiesCoOccurred,
-    GraphImported,
+LANGUAGE = Language(
+    name="graph",
+    facts=(
+        EntityDescribed,
+        ReflectionAdded,
+        ReflectionEmbedded,
+        EntityCreated,
+        EntityTypeChanged,
+        ObservationsAdded,
+        ObservationsRemoved,
+        EntitySplit,
+        EntityDeleted,
+        RelationCreated,
+        RelationEnded,
+        RelationDeleted,
+        EntitiesAccessed,
+        EntitiesCoOccurred,
+        GraphImported,
+    ),
 )

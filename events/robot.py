@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from mnemolog.events.arguments import Arguments, Name
-from mnemolog.events.codec import Fact, register
+from mnemolog.events.codec import Fact
+from mnemolog.events.language import Body, Language, Upcast
 
 MAX_INSIGHT = 300
 MAX_FILTER_CONDITIONS = 10
-PROTECTED = frozenset({"constraint", "postmortem", "gotcha"})
+PROTECTED = ("constraint", "gotcha", "postmortem")
 """Categories that neither fade nor get merged."""
 
 JsonObject = str | dict[str, Any]
@@ -220,14 +221,21 @@ class SessionEnded(Fact, frozen=True, tag="robot.session_ended"):
     outcome_score: float | None = None
 
 
-class MemoriesDecayed(Fact, frozen=True, tag="robot.memories_decayed"):
+class MemoriesDecayed(Fact, frozen=True, tag="robot.memories_decayed/2"):
     """The rule that was applied to a whole collection at the decision's time: confidence times
-    (1 - rate) to the power of the days since last access, creation or decay."""
+    (1 - rate) to the power of the days since last access, creation or decay. Memories of the
+    categories in `spared` did not fade."""
 
     collection: str
     rate: float
     min_days: float
     floor: float
+    spared: list[str]
+
+
+def decayed_v1_v2(body: Body) -> Body:
+    """Which categories were spared was not said; it was these."""
+    return {**body, "spared": ["constraint", "gotcha", "postmortem"]}
 
 
 class MemoriesConsolidated(Fact, frozen=True, tag="robot.memories_consolidated"):
@@ -250,15 +258,19 @@ class Embedded(Fact, frozen=True, tag="robot.embedded"):
     session_id: str | None = None
 
 
-register(
-    MemoryLearned,
-    DuplicateFound,
-    MemoryUpdated,
-    MemoryForgotten,
-    MemoriesRecalled,
-    SessionStarted,
-    SessionEnded,
-    MemoriesDecayed,
-    MemoriesConsolidated,
-    Embedded,
+LANGUAGE = Language(
+    name="robot",
+    facts=(
+        MemoryLearned,
+        DuplicateFound,
+        MemoryUpdated,
+        MemoryForgotten,
+        MemoriesRecalled,
+        SessionStarted,
+        SessionEnded,
+        MemoriesDecayed,
+        MemoriesConsolidated,
+        Embedded,
+    ),
+    upcasts=(Upcast("robot.memories_decayed", "robot.memories_decayed/2", decayed_v1_v2),),
 )

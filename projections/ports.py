@@ -14,7 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemolog.events.envelope import Embedding
+
 Vector = NDArray[np.float16]
+
+
+def vector_of(embedding: Embedding) -> Vector:
+    return np.frombuffer(embedding.vector, dtype=np.float16)
 
 
 class PutText(msgspec.Struct, frozen=True):
@@ -127,3 +133,12 @@ class VectorIndex(Index, Protocol):
         """Nearest points of `space` by cosine similarity, approximate where that is faster.
         `VectorsAway` if the points lie on a server that does not answer."""
         ...
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Something that a model has not described as it is now. `since` tells the change."""
+
+    kind: str
+    number: int
+    space: str
+    since: int

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from mnemolog.events.envelope import Truncated
+from mnemolog.events.envelope import Refusal, Truncated
 
 Progress = Callable[[int, int], None]
 """Called, on the caller's event loop, with how much is done and how much there is in all."""
@@ -41,7 +41,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tool call as it came in.
 
     `arguments` is JSON text; when it was too large or not text, its first bytes, with `truncated`
-    set. `call_id` names the call: the same id sent again (after a broken connection) is carried
+    set. `refused` is why the way in did not let it pass: it is recorded, and not carried out.
+    `call_id` names the call: the same id sent again (after a broken connection) is carried
     out once. `after` is a position from an earlier answer that the reader must have reached.
     `files` None: none may be named. `internal` calls may use tools that clients are not offered;
     only the service's own command line makes them.
@@ -58,6 +59,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
     consistency: str | None = None
     truncated: Truncated | None = None
+    refused: Refusal | None = None
     files: Files | None = None
     internal: bool = False
 

@@ -10,8 +10,10 @@ import msgspec
 from mnemolog.events.chain import Head, extend, void_reason
 from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, decode_decision
 from mnemolog.events.envelope import Call, Decision, sha256
+from mnemolog.events.language import Facts
+from mnemolog.services.api import Progress
 from mnemolog.services.facts import facts_of
-from mnemolog.services.node.follow import BATCH, OnProgress, ReadableLog
+from mnemolog.services.node.following.follow import BATCH, ReadableLog
 
 
 class PartitionReport(msgspec.Struct):
@@ -36,7 +38,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def verify(
-    log: ReadableLog, known: dict[int, Known], progress: OnProgress | None = None
+    log: ReadableLog, known: dict[int, Known], progress: Progress | None = None
 ) -> list[PartitionReport]:
     """Walk every partition's chain and compare it with the calls, and with what the state knows.
 
@@ -156,7 +158,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def entry_of(
-    log: ReadableLog, partition: int, call_offset: int, void: Collection[int]
+    log: ReadableLog, facts: Facts, partition: int, call_offset: int, void: Collection[int]
 ) -> Entry | None:
     """The call at `call_offset` with its counting decision; None while it is undecided. `void` are
     the offsets of decisions that do not count: the state knows them."""
@@ -172,20 +174,22 @@ def entry_of(
                 continue
             decision = decode_decision(one.data)
             if decision.call_offset == call_offset and decision.call_hash == call_hash:
-                return _entry(stored[0].data, decision)
+                rows = facts_of(facts.decode(decision.facts))
+                return Entry(decision.at_us, decode_call(stored[0].data), decision, rows)
         start = batch[-1].offset + 1
     return None
 
 
 def latest(
-    log: ReadableLog, partition: int, void: Collection[int], *, refused_only: bool = False
+    log: ReadableLog,
+    facts: Facts,
+    partition: int,
+    void: Collection[int],
+    *,
+    refused_only: bool = False,
 ) -> Iterator[Entry]:
     """Calls with their outcome, newest first."""
     for offset in range(log.end(partition).calls - 1, -1, -1):
-        entry = entry_of(log, partition, offset, void)
+        entry = entry_of(log, facts, partition, offset, void)
         if entry is not None and (entry.decision.refused or not refused_only):
             yield entry
-
-
-def _entry(call: bytes, decision: Decision) -> Entry:
-    return Entry(decision.at_us, decode_call(call), decision, facts_of(decision))

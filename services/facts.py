@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
-from mnemolog.events.codec import decode_facts, tag_of
-from mnemolog.events.envelope import Decision
+from mnemolog.events.codec import Fact, tag_of
+from mnemolog.services.told import FactRow
 
 
-def facts_of(decision: Decision) -> list[dict[str, Any]]:
+def facts_of(facts: Iterable[Fact]) -> list[FactRow]:
+    """Each by its name, whichever version of it was written."""
     return [
-        {"fact": tag_of(type(fact)), **msgspec.to_builtins(fact)}
-        for fact in decode_facts(decision.facts)
+        {"fact": tag_of(type(fact)).partition("/")[0], **msgspec.to_builtins(fact)}
+        for fact in facts
     ]

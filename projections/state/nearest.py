@@ -109,10 +109,14 @@ def quantise(
 
 
 class Nearest:
-    """The blocks of one partition, loaded when first asked for and kept in step by `evolve`."""
+    """The blocks of one partition, loaded when first asked for and kept in step by the facts'
+    functions. `one` is the query for a thing's vector, by its number and a model; `every` that for
+    all numbers and vectors of a model in a space."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, one: str, every: str) -> None:
         self._connection = connection
+        self._one = one
+        self._every = every
         self._blocks: dict[tuple[int, str], _Block] = {}
 
     def clear(self) -> None:
@@ -129,7 +133,7 @@ class Nearest:
                 block.remove(number)
 
     def above(self, space: int, model: str, vector: Vector, threshold: float) -> list[Neighbour]:
-        """Every active memory whose cosine similarity is over `threshold`, best first."""
+        """Every one whose cosine similarity is over `threshold`, best first."""
         block = self._block(space, model, len(vector))
         if not block.places:
             return []
@@ -138,7 +142,7 @@ class Nearest:
         return [one for one in found if one.similarity > threshold]
 
     def top(self, space: int, model: str, vector: Vector, limit: int) -> list[Neighbour]:
-        """The `limit` most similar active memories, best first."""
+        """The `limit` most similar ones, best first."""
         block = self._block(space, model, len(vector))
         if not block.places:
             return []
@@ -153,9 +157,7 @@ class Nearest:
     def _exact(self, ids: NDArray[np.int64], model: str, vector: Vector) -> list[Neighbour]:
         found = []
         for number in ids:
-            row = self._connection.execute(
-                "SELECT vector FROM vector WHERE memory = ? AND model = ?", (int(number), model)
-            ).fetchone()
+            row = self._connection.execute(self._one, (int(number), model)).fetchone()
             other = np.frombuffer(row[0], dtype=np.float16)
             found.append(Neighbour(int(number), exact_cosine(vector, other)))
         return sorted(found, key=lambda one: (-one.similarity, one.id))
@@ -164,12 +166,7 @@ class Nearest:
         block = self._blocks.get((space, model))
         if block is None:
             block = self._blocks[space, model] = _Block(dims)
-            cursor = self._connection.execute(
-                "SELECT memory.id, vector.vector FROM memory JOIN vector"
-                " ON vector.memory = memory.id AND vector.model = ?"
-                " WHERE memory.space = ? AND memory.status = 'active' ORDER BY memory.id",
-                (model, space),
-            )
+            cursor = self._connection.execute(self._every, (model, space))
             while rows := cursor.fetchmany(_CHUNK):
                 packed = np.frombuffer(b"".join(blob for _, blob in rows), dtype=np.float16)
                 block.extend([number for number, _ in rows], packed.reshape(len(rows), dims))

@@ -11,21 +11,19 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from mnemolog.events.chain import Head, extend, void_reason
-from mnemolog.events.codec import Fact, decode_decision, decode_facts
+from mnemolog.events.codec import Fact, decode_decision
 from mnemolog.events.envelope import Decision
-from mnemolog.events.ids import nth_id
-from mnemolog.projections.state import graph_schema
-from mnemolog.projections.state.nearest import Nearest
-from mnemolog.projections.state.schema import CANONICAL, FORMAT, SCHEMA
+from mnemolog.projections.projection import Projected
+from mnemolog.projections.state.schema import FORMAT
+from mnemolog.projections.state.view import Moment, View, Writable
 
 OWN_KEYS_KEPT = 1000
 """Outcomes of calls without an idempotency key of their caller's are kept for this many calls."""
@@ -45,132 +43,24 @@ class Gap(StateError):
     """A decision is missing between the state and what it was given."""
 
 
-class Moment(msgspec.Struct, frozen=True):
-    """When and where a fact happened."""
-
-    at_us: int
-    tenant: str
-    space: str
-    call_offset: int
-
-
-class Sample:
-    """What some of the texts in a state have in them: a hint, the same for all who read it."""
-
-    def __init__(self) -> None:
-        self.drawn_from = 0
-        """How many texts there were."""
-        self.seen: Counter[str] = Counter()
-        self.texts: list[str] = []
-
-
-class View:
-    """A connection to read the state with, and what goes with it."""
+class PartitionState:
+    """The state of one partition in `path` (None: in memory), made when it is not there. What it
+    holds, and what facts do to it, is what `projected` says."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        partition: int,
-        partitions: int,
-        sample: Sample | None = None,
+        self, path: Path | None, partition: int, partitions: int, projected: Projected
     ) -> None:
-        self.connection = connection
         self.partition = partition
         self.partitions = partitions
-        self.sample = sample or Sample()
-
-    def one(self, sql: str, *parameters: Any) -> Any:
-        return self.connection.execute(sql, parameters).fetchone()
-
-    def all(self, sql: str, *parameters: Any) -> list[Any]:
-        return self.connection.execute(sql, parameters).fetchall()
-
-    def run(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        return self.connection.execute(sql, parameters)
-
-    @contextmanager
-    def moment(self) -> Iterator[None]:
-        """All that is read within is of one moment, whatever is written meanwhile."""
-        self.run("BEGIN")
-        try:
-            yield
-        finally:
-            self.run("ROLLBACK")
-
-    def space_id(self, name: str) -> int | None:
-        row = self.one("SELECT id FROM space WHERE name = ?", name)
-        return None if row is None else int(row[0])
-
-
-def marks(values: Collection[Any]) -> str:
-    """As many question marks as there are values, for `IN (…)`."""
-    return ",".join("?" * len(values))
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What a call with an idempotency key came to."""
-
-    fingerprint: bytes
-    refused: bool
-    code: int | None
-    reply: bytes
-
-
-class Writable(View):
-    """The state as the decider and `evolve` see it, overlay included."""
-
-    def __init__(self, connection: sqlite3.Connection, partition: int, partitions: int) -> None:
-        super().__init__(connection, partition, partitions)
-        self.nearest = Nearest(connection)
-
-    def peek_id(self, counter: str, nth: int = 1) -> int:
-        """The `nth` id that will be handed out next under `counter`."""
-        row = self.one("SELECT n FROM counter WHERE name = ?", counter)
-        return nth_id((row[0] if row else 0) + nth, self.partition, self.partitions)
-
-    def take_id(self, counter: str) -> None:
-        self.run("INSERT INTO counter VALUES (?, 1) ON CONFLICT DO UPDATE SET n = n + 1", counter)
-
-    def ensure_space(self, name: str) -> int:
-        self.run("INSERT OR IGNORE INTO space (name) VALUES (?)", name)
-        return int(self.one("SELECT id FROM space WHERE name = ?", name)[0])
-
-    def outcome(self, tenant: str, key: str) -> Outcome | None:
-        row = self.one(
-            "SELECT fingerprint, refused, code, reply FROM outcome WHERE tenant = ? AND key = ?",
-            tenant,
-            key,
-        )
-        return None if row is None else Outcome(row[0], bool(row[1]), row[2], row[3])
-
-    def touched(self, subject: str, moment: Moment) -> None:
-        """Note in the audit index that a call touched `subject`, such as `memory:12`."""
-        self.run("INSERT OR IGNORE INTO audit VALUES (?, ?)", subject, moment.call_offset)
-
-
-F = TypeVar("F", bound=Fact)
-_evolve: dict[type[Fact], Callable[[Writable, Any, Moment, Decision], None]] = {}
-
-
-def evolves(fact_type: type[F], function: Callable[[Writable, F, Moment, Decision], None]) -> None:
-    """`function` carries out `fact_type` on the state; every family registers its own."""
-    _evolve[fact_type] = function
-
-
-class PartitionState:
-    """The state of one partition in `path` (None: in memory), made when it is not there."""
-
-    def __init__(self, path: Path | None, partition: int, partitions: int) -> None:
-        self.partition = partition
-        self.partitions = partitions
+        self.projected = projected
         self._path = path
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
-        self._sample = Sample()
-        self.view = Writable(self._connect(), partition, partitions)
+        self._hints: dict[str, Any] = {}
+        self.view = self._writable()
         self._prepare()
         self._warm()
         self._load_chain()
@@ -205,7 +95,7 @@ class PartitionState:
         """Drop the overlay: back to the last commit."""
         if self.view.connection.in_transaction:
             self.view.run("ROLLBACK")
-        self.view.nearest.clear()
+        self.view.forget_kept()
         self._load_chain()
 
     @contextmanager
@@ -217,20 +107,22 @@ class PartitionState:
             yield
         except BaseException:
             self.view.run("ROLLBACK TO attempt")
-            self.view.nearest.clear()
+            self.view.forget_kept()
             self.next_offset, self.head = before
             raise
         finally:
             self.view.run("RELEASE attempt")
 
-    def apply(self, offset: int, data: bytes, decision: Decision | None = None) -> bool:
+    def apply(
+        self, offset: int, data: bytes, decision: Decision | None = None
+    ) -> list[Fact] | None:
         """Carry out the decision at `offset` inside the open transaction.
 
-        Returns whether it counted. One that was applied before changes nothing; one beyond the
-        next offset raises `Gap`.
+        Returns its facts, None when it does not count or was applied before. One beyond the next
+        offset raises `Gap`.
         """
         if offset < self.next_offset:
-            return False
+            return None
         if offset > self.next_offset:
             raise Gap(
                 f"partition {self.partition}: expected decision {self.next_offset}, got {offset}"
@@ -240,20 +132,22 @@ class PartitionState:
         self.next_offset = offset + 1
         if void_reason(self.head, decision) is not None:
             self.view.run("INSERT INTO void VALUES (?)", offset)
-            return False
+            return None
         moment = Moment(decision.at_us, decision.tenant, decision.space, decision.call_offset)
-        for fact in decode_facts(decision.facts):
-            _evolve[type(fact)](self.view, fact, moment, decision)
+        facts = self.projected.facts.decode(decision.facts)
+        for fact in facts:
+            self.projected.evolve[type(fact)](self.view, fact, moment, decision)
         if decision.key is not None:
             self._keep_outcome(decision)
         self.head = extend(self.head, decision, data)
-        return True
+        return facts
 
     def _keep_outcome(self, decision: Decision) -> None:
         self.view.run(
-            "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             decision.tenant,
             decision.key,
+            decision.key_space,
             decision.own_key,
             decision.call_offset,
             decision.at_us,
@@ -267,8 +161,9 @@ class PartitionState:
             decision.call_offset - OWN_KEYS_KEPT,
         )
         self.view.run(
-            "DELETE FROM outcome WHERE (tenant, key) IN (SELECT tenant, key FROM outcome"
-            " WHERE own_key = 0 ORDER BY call_offset LIMIT 8) AND at_us < ?",
+            "DELETE FROM outcome WHERE (tenant, key, space) IN"
+            " (SELECT tenant, key, space FROM outcome WHERE own_key = 0"
+            " ORDER BY call_offset LIMIT 8) AND at_us < ?",
             decision.at_us - KEYS_KEPT_US,
         )
 
@@ -281,7 +176,7 @@ class PartitionState:
             connection = self._connect()
             with self._lock:
                 self._readers.append(connection)
-            view = View(connection, self.partition, self.partitions, self._sample)
+            view = View(connection, self.partition, self.partitions, self._hints)
             self._local.view = view
         return view
 
@@ -302,13 +197,12 @@ class PartitionState:
         view.one("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def digest(self) -> dict[str, str]:
-        """Per table a hash of its contents in canonical order, the same for the same contents."""
-        tables = CANONICAL | graph_schema.CANONICAL
-        return {table: _hash(self._rows(table, order)) for table, order in tables.items()}
+        """By name a hash of what is in it in canonical order, the same for the same contents."""
+        return {name: _hash(self.view.run(sql)) for name, sql in self.projected.canonical.items()}
 
-    def _rows(self, table: str, order: str) -> Iterator[Any]:
-        columns = [row[1] for row in self.view.all(f"PRAGMA table_info({table})")]
-        return self.view.run(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")
+    def void_digest(self) -> str:
+        """A hash of which decisions do not count; a log that others wrote to may have others."""
+        return _hash(self.view.run("SELECT offset FROM void ORDER BY offset"))
 
     def close(self) -> None:
         with self._lock:
@@ -326,8 +220,12 @@ class PartitionState:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA cache_size=-8000")
-        connection.create_function("decayed", 3, _decayed, deterministic=True)
+        for name, (count, function) in self.projected.functions.items():
+            connection.create_function(name, count, function, deterministic=True)
         return connection
+
+    def _writable(self) -> Writable:
+        return Writable(self._connect(), self.partition, self.partitions, self.projected.kept)
 
     def _begin_anew(self) -> int:
         """Everything in the state follows from the log: what an earlier version made is dropped."""
@@ -335,17 +233,22 @@ class PartitionState:
         self.view.connection.close()
         for ending in ("-wal", "-shm", ""):
             self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
-        self.view = Writable(self._connect(), self.partition, self.partitions)
+        self.view = self._writable()
         return 0
 
     def _prepare(self) -> None:
+        tables = hashlib.sha256(self.projected.tables.encode()).hexdigest()
         try:
             version = self.view.one("PRAGMA user_version")[0]
-            if 0 < version < FORMAT:
+            earlier = 0 < version < FORMAT
+            if earlier or (
+                version == FORMAT and self.view.one("SELECT tables FROM made")[0] != tables
+            ):
                 version = self._begin_anew()
             if version == 0:
                 self.view.connection.executescript(
-                    f"BEGIN; {SCHEMA} {graph_schema.SCHEMA}"
+                    f"BEGIN; {self.projected.tables}"
+                    f"INSERT INTO made VALUES ('{tables}');"
                     "INSERT INTO chain VALUES (1, 0, zeroblob(32), 0, 0);"
                     f"PRAGMA user_version = {FORMAT}; COMMIT;"
                 )
@@ -360,11 +263,6 @@ class PartitionState:
                 f"The state in {self._path} has format {version}, this version uses {FORMAT}; "
                 "`mnemolog rebuild` makes it anew from the log"
             )
-
-
-def _decayed(confidence: float, days: float, rate: float) -> float:
-    # Rounded, so that the last bits of different maths libraries never make states differ.
-    return float(round(confidence * (1.0 - rate) ** days, 6))
 
 
 def _hash(rows: Iterator[Any]) -> str:

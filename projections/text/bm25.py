@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-K1 = 1.2
-B = 0.75
+from mnemolog.projections.ranking.bm25 import K1, B
 
 
 class Statistics(msgspec.Struct, frozen=True):

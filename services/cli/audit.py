@@ -11,17 +11,14 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from mnemolog.events.ids import partition_of_id, partition_of_space
 from mnemolog.events.log import LogError
 from mnemolog.infra.settings import Settings
-from mnemolog.projections.state import robot as state
-from mnemolog.projections.state.graph import graph_space
-from mnemolog.projections.state.store import View
+from mnemolog.projections.state.view import View
 from mnemolog.projections.times import iso
 from mnemolog.services import audit as audits
-from mnemolog.services.cli.common import data_option, log_option
+from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.cli.common import catalogue, data_option, log_option
 from mnemolog.services.cli.common import settings as settings_of
-from mnemolog.services.cli.lives import Subject, SubjectType, concerns, explained, life_of, sentence
 from mnemolog.services.cli.show import (
     add_row,
     console,
@@ -31,8 +28,9 @@ from mnemolog.services.cli.show import (
     table,
     visible,
 )
-from mnemolog.services.node.follow import ReadableLog
-from mnemolog.services.node.logs import reading
+from mnemolog.services.node.following.follow import ReadableLog
+from mnemolog.services.node.kafka.logs import reading
+from mnemolog.services.told import FactRow, Thing, life_of
 
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 
@@ -46,47 +44,37 @@ def audit() -> None:
     epilog="\b\nExamples:\n  mnemolog audit show 42\n  mnemolog audit show 'entity:My Project'\n"
     "  mnemolog audit show relation:7 --json --data ./store"
 )
-@click.argument("thing", type=SubjectType(), metavar="ID")
+@click.argument("thing", metavar="ID")
 @data_option
 @log_option
 @JSON
 @click.pass_context
-def show(
-    ctx: click.Context, thing: Subject, data: str | None, log: str | None, as_json: bool
-) -> None:
+def show(ctx: click.Context, thing: str, data: str | None, log: str | None, as_json: bool) -> None:
     """The life of a thing: every call that touched it, who made it, when, and what changed.
 
     ID is a memory's number, entity:NAME, relation:NUMBER or reflection:NUMBER. What was deleted
     has a life, too. What became of a relation is part of the lives of both its entities.
     """
     store = _open(ctx, data, log)
-    settings, count = store.settings, store.log.partitions
-    partition = (
-        partition_of_id(thing.number, count)
-        if thing.number
-        else partition_of_space(graph_space(settings.tenant), count)
-    )
-    view = _state(store, partition)
+    settings, asked = store.settings, _thing(store.families, thing)
+    view = _state(store, asked.partition(settings.tenant, store.log.partitions))
     if view is None:
         raise fail(f"There is no state in {settings.data_dir} yet; `mnemolog rebuild` makes it")
     with view.moment():
-        thing, life = _life(store.log, view, settings.tenant, thing)
-    memory = state.memory(view, thing.number) if thing.kind == "memory" else None
+        found, life = _life(store, view, asked)
+        standing = found.standing(view)
     if not life:
-        raise fail(f"{thing} does not exist in {settings.data_dir}")
+        raise fail(f"{found} does not exist in {settings.data_dir}")
     if as_json:
-        print_json({thing.kind: msgspec.to_builtins(memory or thing), "life": life})
+        value = found.value if standing is None else standing.value
+        print_json({found.kind: value, "life": life})
         return
     out = console()
-    out.print(visible(str(thing)), markup=False)
-    if memory is not None:
-        out.print(f"in {visible(memory.space)}: {memory.status}", markup=False)
-        out.print(visible(memory.content), markup=False)
-        used = "" if memory.accessed_at_us is None else f", last {iso(memory.accessed_at_us)} UTC"
-        out.print(
-            f"{memory.category}, confidence {memory.confidence:g}, "
-            f"recalls: {memory.access_count}{used}\n"
-        )
+    out.print(visible(str(found)), markup=False)
+    if standing is not None:
+        for line in standing.lines:
+            out.print(visible(line), markup=False)
+        out.print()
     grid = table("when (UTC)", "call, and whose", "what happened")
     for one in life:
         changes = [*one["changes"], *([f"because: {one['why']}"] if one["why"] else [])]
@@ -116,8 +104,10 @@ def log_(
     store = _open(ctx, data, log)
     found: list[tuple[int, audits.Entry]] = []
     for partition in range(store.log.partitions):
-        void = _void(_state(store, partition))
-        newest = audits.latest(store.log, partition, void, refused_only=refused)
+        view = _state(store, partition)
+        void = frozenset[int]() if view is None else view.voids()
+        facts = store.families.projected.facts
+        newest = audits.latest(store.log, facts, partition, void, refused_only=refused)
         found += [(partition, one) for one in itertools.islice(newest, last)]
     found = sorted(found, key=lambda one: -one[1].at_us)[:last]
     if as_json:
@@ -126,8 +116,8 @@ def log_(
     grid = table("when (UTC)", "call, and whose", "outcome")
     for partition, one in found:
         row = _row(partition, one)
-        facts = ", ".join(fact.split(".")[-1].replace("_", " ") for fact in row["facts"])
-        outcome = f"refused: {row['error']}" if row["refused"] else facts or "-"
+        changed = ", ".join(fact.split(".")[-1].replace("_", " ") for fact in row["facts"])
+        outcome = f"refused: {row['error']}" if row["refused"] else changed or "-"
         call = f"{row['tool']} {row['arguments'][:80]}\n{row['who']}"
         add_row(grid, row["at"], call, outcome)
     console().print(grid)
@@ -145,7 +135,7 @@ def verify(ctx: click.Context, data: str | None, log: str | None, as_json: bool)
     for partition in range(store.log.partitions):
         view = _state(store, partition)
         if view is not None:
-            known[partition] = audits.Known(*view.one("SELECT next_offset, hash FROM chain"))
+            known[partition] = audits.Known(*view.head())
     with progress_bar("Verifying", hidden=as_json) as progress:
         reports = audits.verify(store.log, known, progress)
     whole = not any(report.problems for report in reports)
@@ -167,6 +157,7 @@ def verify(ctx: click.Context, data: str | None, log: str | None, as_json: bool)
 
 
 class _Store(NamedTuple):
+    families: Catalogue
     settings: Settings
     log: ReadableLog
     projections: Path
@@ -175,7 +166,7 @@ class _Store(NamedTuple):
 def _open(ctx: click.Context, data: str | None, log: str | None) -> _Store:
     settings = settings_of(ctx, data=data, log=log)
     try:
-        return _Store(settings, *ctx.with_resource(reading(settings)))
+        return _Store(catalogue(ctx), settings, *ctx.with_resource(reading(settings)))
     except (LogError, sqlite3.Error) as error:
         raise fail(f"{error}. Nothing was recorded in {settings.data_dir} yet?") from None
 
@@ -188,10 +179,16 @@ def _state(store: _Store, partition: int) -> View | None:
     return View(connection, partition, store.log.partitions)
 
 
-def _void(view: View | None) -> frozenset[int]:
-    """The decisions of a partition that do not count, as far as the state has come."""
-    rows = [] if view is None else view.all("SELECT offset FROM void")
-    return frozenset(row[0] for row in rows)
+def _thing(families: Catalogue, text: str) -> Thing:
+    """What `audit show` was asked for; a number alone is a thing of the first kind there is."""
+    first = next(iter(families.things), "")
+    kind, _, rest = text.partition(":") if ":" in text else (first, ":", text)
+    known = families.things.get(kind)
+    thing = None if known is None else known.read(rest)
+    if thing is None:
+        usages = ", ".join(one.usage for one in families.things.values())
+        raise click.UsageError(f"{text!r} is no id: give a {first}'s number, or one of {usages}")
+    return thing
 
 
 def _who(entry: audits.Entry) -> str:
@@ -214,26 +211,24 @@ def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
     }
 
 
-def _life(
-    log: ReadableLog, view: View, tenant: str, thing: Subject
-) -> tuple[Subject, list[dict[str, Any]]]:
+def _life(store: _Store, view: View, thing: Thing) -> tuple[Thing, list[dict[str, Any]]]:
     """What happened to `thing`, oldest first."""
-    void = _void(view)
+    void, facts = view.voids(), store.families.projected.facts
 
     @functools.cache
     def entry(offset: int) -> audits.Entry | None:
-        return audits.entry_of(log, view.partition, offset, void)
+        return audits.entry_of(store.log, facts, view.partition, offset, void)
 
-    def facts(offset: int) -> list[dict[str, Any]]:
+    def facts_at(offset: int) -> list[FactRow]:
         found = entry(offset)
         return [] if found is None else found.facts
 
-    thing, calls = life_of(view, tenant, thing, facts)
+    thing, calls = life_of(view, store.settings.tenant, thing, facts_at)
     return thing, [_told(one, thing) for one in map(entry, calls) if one is not None]
 
 
-def _told(entry: audits.Entry, thing: Subject) -> dict[str, Any]:
-    facts = [explained(fact, thing) for fact in entry.facts if concerns(fact, thing)]
+def _told(entry: audits.Entry, thing: Thing) -> dict[str, Any]:
+    facts = [thing.explained(fact) for fact in entry.facts if thing.concerns(fact)]
     why = next((str(fact["reason"]) for fact in facts if "reason" in fact), "")
     return {
         "at": iso(entry.at_us),
@@ -243,7 +238,7 @@ def _told(entry: audits.Entry, thing: Subject) -> dict[str, Any]:
         "tool": entry.call.tool,
         "call_id": entry.call.id,
         "call": entry.decision.call_offset,
-        "changes": [sentence(fact, thing) for fact in facts],
+        "changes": [thing.sentence(fact) for fact in facts],
         "why": why,
         "facts": facts,
     }

@@ -12,7 +12,8 @@ import msgspec
 
 from mnemolog.infra.settings import Settings
 from mnemolog.services.api import Answer, Unavailable, own_files
-from mnemolog.services.cli.common import actor, data_option, log_option, settings
+from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.cli.common import actor, catalogue, data_option, log_option, settings
 from mnemolog.services.gateway.identity import NAME, VERSION
 
 
@@ -60,7 +61,7 @@ def call(
     if idempotency_key is not None:
         meta["idempotency_key"] = idempotency_key
     if url is None:
-        answer = asyncio.run(_call_here(found, tool, given, meta))
+        answer = asyncio.run(_call_here(found, catalogue(ctx), tool, given, meta))
     else:
         answer = _call_there(url, found.call_timeout_s, tool, given, meta)
     reply = msgspec.json.decode(answer.reply)
@@ -71,14 +72,18 @@ def call(
 
 
 async def _call_here(
-    found: Settings, tool: str, arguments: dict[str, Any], meta: dict[str, str]
+    found: Settings,
+    families: Catalogue,
+    tool: str,
+    arguments: dict[str, Any],
+    meta: dict[str, str],
 ) -> Answer:
     from mnemolog.services.gateway import logs
     from mnemolog.services.gateway.calls import Calls
-    from mnemolog.services.node.shared import SharedService
+    from mnemolog.services.node.sharing.shared import SharedService
 
     logs.to_stderr()
-    service = SharedService(found)
+    service = SharedService(found, families)
     await service.start()
     try:
         return await Calls(service, tenant=found.tenant, files=own_files()).call(

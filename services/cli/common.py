@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mnemolog.infra.settings import Settings, load
+from mnemolog.services.listed import Families
+
+if TYPE_CHECKING:
+    from mnemolog.services.catalogue import Catalogue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,9 +33,21 @@ def log_option(command: F) -> F:
 
 def settings(ctx: click.Context, **flags: Any) -> Settings:
     """The settings in force. A flag after the subcommand wins over one before it."""
-    before = {name: value for name, value in (ctx.obj or {}).items() if value is not None}
+    before = ctx.obj["data"]
     after = {name: value for name, value in flags.items() if value is not None}
-    return load({**before, **after})
+    return load({"data": before, **after})
+
+
+def families(ctx: click.Context) -> Families:
+    """The tool families that this command line is for."""
+    found: Families = ctx.obj["families"]
+    return found
+
+
+def catalogue(ctx: click.Context) -> Catalogue:
+    from mnemolog.services.catalogue import load as whole
+
+    return whole(families(ctx))
 
 
 def actor(of: Settings) -> str:

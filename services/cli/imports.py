@@ -15,16 +15,17 @@ import msgspec
 
 from mnemolog.infra.settings import Settings
 from mnemolog.services.api import own_files
-from mnemolog.services.cli.common import actor, data_option, settings
+from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.cli.common import actor, catalogue, data_option, settings
 from mnemolog.services.cli.moves import move_store
 from mnemolog.services.cli.show import add_row, console, fail, print_json, progress_bar, table
-from mnemolog.services.decider.graph import exports
+from mnemolog.services.families.graph.answering import exports
+from mnemolog.services.families.graph.importing.anthropic import write_entity, write_relation
 from mnemolog.services.gateway import logs
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.identity import NAME, VERSION
-from mnemolog.services.imports.anthropic import write_entity, write_relation
-from mnemolog.services.node.logs import with_its_log
-from mnemolog.services.node.shared import SharedService
+from mnemolog.services.node.kafka.logs import with_its_log
+from mnemolog.services.node.sharing.shared import SharedService
 
 FORMATS = ("anthropic",)
 
@@ -91,7 +92,7 @@ def import_(
         raise click.UsageError("--log goes with --from-data; a FILE is imported into --data")
     found = settings(ctx, data=data)
     with progress_bar(f"Importing {file.name}", hidden=as_json) as progress:
-        answer = asyncio.run(_import(found, file, progress))
+        answer = asyncio.run(_import(found, catalogue(ctx), file, progress))
     if as_json:
         print_json(answer)
         ctx.exit(1 if "error" in answer or _nothing_in(answer) else 0)
@@ -103,9 +104,9 @@ def import_(
 
 
 async def _import(
-    found: Settings, file: Path, progress: Callable[[int, int], None]
+    found: Settings, families: Catalogue, file: Path, progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
-    async with _service(found) as calls:
+    async with _service(found, families) as calls:
         answer = await calls.call(
             "migrate", {"source_path": str(file)}, client=_CLIENT, progress=progress
         )
@@ -167,18 +168,18 @@ def export(ctx: click.Context, kind: str, output: Path | None, data: str | None)
     if found.brokers is None and not (found.data_dir / "log.db").exists():
         raise fail(f"There is no log in {found.data_dir}")
     if output is None:
-        asyncio.run(_export(found, click.get_binary_stream("stdout")))
+        asyncio.run(_export(found, catalogue(ctx), click.get_binary_stream("stdout")))
         return
     if not output.parent.is_dir():
         raise fail(f"{output} cannot be written: there is no directory {output.parent}")
     with _whole_or_not(output) as file:
-        entities, relations = asyncio.run(_export(found, file))
+        entities, relations = asyncio.run(_export(found, catalogue(ctx), file))
     click.echo(f"{entities:,} entities and {relations:,} relations are in {output}", err=True)
 
 
-async def _export(found: Settings, file: BinaryIO) -> tuple[int, int]:
+async def _export(found: Settings, families: Catalogue, file: BinaryIO) -> tuple[int, int]:
     """How many entities and relations were written."""
-    async with _service(found) as calls:
+    async with _service(found, families) as calls:
         last = entities = relations = 0
         left_out: dict[str, int] = {}
         async for page in _pages(calls, what="entities"):
@@ -230,10 +231,10 @@ def _whole_or_not(path: Path) -> Iterator[BinaryIO]:
 
 
 @asynccontextmanager
-async def _service(found: Settings) -> AsyncIterator[Calls]:
+async def _service(found: Settings, families: Catalogue) -> AsyncIterator[Calls]:
     """The store, in this process or through the one that has it open."""
     logs.to_stderr()
-    service = SharedService(found)
+    service = SharedService(found, families)
     await service.start()
     try:
         yield Calls(

@@ -7,20 +7,22 @@ import sys
 
 import click
 
+from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway.identity import VERSION
+from mnemolog.services.listed import Families
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("mnemolog.services.cli.serve:serve", "Serve MCP over HTTP."),
+    "serve": ("serve:serve", "Serve MCP over HTTP."),
     "stdio": (
-        "mnemolog.services.cli.stdio:stdio",
+        "stdio:stdio",
         "Serve MCP over stdin and stdout, for one client.",
     ),
-    "call": ("mnemolog.services.cli.call:call", "Call one tool and print its reply."),
-    "audit": ("mnemolog.services.cli.audit:audit", "Show and verify what happened."),
-    "import": ("mnemolog.services.cli.imports:import_", "Import a file, or move a store to Kafka."),
-    "export": ("mnemolog.services.cli.imports:export", "Write the knowledge graph to a file."),
-    "rebuild": ("mnemolog.services.cli.rebuild:rebuild", "Build everything anew from the log."),
-    "models": ("mnemolog.services.cli.models:models", "List and fetch embedding models."),
+    "call": ("call:call", "Call one tool and print its reply."),
+    "audit": ("audit:audit", "Show and verify what happened."),
+    "import": ("imports:import_", "Import a file, or move a store to Kafka."),
+    "export": ("imports:export", "Write the knowledge graph to a file."),
+    "rebuild": ("rebuild:rebuild", "Build everything anew from the log."),
+    "models": ("models:models", "List and fetch embedding models."),
 }
 """Name: where the click command is, and its line in the overview. A subcommand is imported only
 when it is run, so that `mnemolog stdio` does not pay for what the others need."""
@@ -34,7 +36,7 @@ class Lazy(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name][0].split(":")
-        command = getattr(importlib.import_module(module), name)
+        command = getattr(importlib.import_module(f"mnemolog.services.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 
@@ -57,13 +59,14 @@ def cli(ctx: click.Context, data: str | None) -> None:
       mnemolog call learn '{"insight": "grip_force=12.5N is best for cups"}'
       mnemolog call recall '{"query": "how hard to grip a cup"}'
     """
-    ctx.obj = {"data": data}
+    ctx.obj = {"families": FAMILIES, **(ctx.obj or {}), "data": data}
 
 
-def main() -> None:
-    """The entry point. Whatever goes wrong is one sentence on stderr, and exit code 1."""
+def main(families: Families = FAMILIES) -> None:
+    """The entry point, for a service with these families. Whatever goes wrong is one sentence on
+    stderr, and exit code 1."""
     try:
-        cli(prog_name="mnemolog")
+        cli(prog_name="mnemolog", obj={"families": families})
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -14,7 +14,7 @@ from mnemolog.infra.settings import Settings
 from mnemolog.services.cli.show import add_row, console, fail, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from mnemolog.services.node.moving import Moved
+    from mnemolog.services.node.kafka.moving import Moved
 
 
 def move_store(found: Settings, directory: Path, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def move_store(found: Settings, directory: Path, as_json: bool) -> None:
 
 def _locked(found: Settings, directory: Path, progress: Callable[[int, int], None]) -> Moved:
     """With the directory's lock, so that nobody writes to the store meanwhile."""
-    from mnemolog.services.node.holder import DirectoryLock
+    from mnemolog.services.node.sharing.holder import DirectoryLock
 
     lock = DirectoryLock(directory / "lock")
     if not lock.take():
@@ -71,7 +71,7 @@ def _locked(found: Settings, directory: Path, progress: Callable[[int, int], Non
 async def _move(found: Settings, directory: Path, progress: Callable[[int, int], None]) -> Moved:
     from mnemolog.infra.log.kafka import KafkaLog
     from mnemolog.infra.log.sqlite import SqliteLog
-    from mnemolog.services.node.moving import move
+    from mnemolog.services.node.kafka.moving import move
 
     assert found.brokers is not None
     source = SqliteLog(directory / "log.db", read_only=True)

@@ -13,14 +13,15 @@ from mnemolog.events.log import LogError
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.state.store import StateError
 from mnemolog.services.api import Unavailable
-from mnemolog.services.cli.common import data_option, log_option
+from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.cli.common import catalogue, data_option, log_option
 from mnemolog.services.cli.common import settings as settings_of
 from mnemolog.services.cli.show import console, fail, print_json, progress_bar
-from mnemolog.services.node.guest import Guest, HolderLost
-from mnemolog.services.node.holder import DirectoryLock
-from mnemolog.services.node.logs import with_its_log
-from mnemolog.services.node.node import model_of
-from mnemolog.services.node.rebuild import Report, rebuild_offline
+from mnemolog.services.node.embedding.embedding import model_of
+from mnemolog.services.node.following.rebuild import Report, rebuild_offline
+from mnemolog.services.node.kafka.logs import with_its_log
+from mnemolog.services.node.sharing.guest import Guest, HolderLost
+from mnemolog.services.node.sharing.holder import DirectoryLock
 
 
 @click.command(
@@ -44,7 +45,7 @@ def rebuild(
         raise fail(f"There is no log in {settings.data_dir}")
     with progress_bar("Rebuilding", hidden=as_json) as progress:
         try:
-            report = _rebuild(settings, verify, progress)
+            report = _rebuild(settings, catalogue(ctx), verify, progress)
         except (LogError, StateError, Unavailable) as error:
             raise fail(str(error)) from None
     if as_json:
@@ -63,14 +64,17 @@ def rebuild(
         ctx.exit(1)
 
 
-def _rebuild(settings: Settings, verify: bool, progress: Callable[[int, int], None]) -> Report:
+def _rebuild(
+    settings: Settings, families: Catalogue, verify: bool, progress: Callable[[int, int], None]
+) -> Report:
     """Here when nobody has the store open, else through the process that has."""
     lock = DirectoryLock(settings.data_dir / "lock")
     deadline = time.monotonic() + settings.call_timeout_s
     while time.monotonic() < deadline:
         if lock.take():
             try:
-                return rebuild_offline(settings, model_of(settings), verify, progress)
+                model = model_of(settings)
+                return rebuild_offline(settings, families.projected, model, verify, progress)
             finally:
                 lock.release()
         report = asyncio.run(_through_holder(settings, verify, progress))

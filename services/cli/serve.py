@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mnemolog.services.cli.common import data_option, settings
+from mnemolog.services.cli.common import data_option, families, settings
 
 
 @click.command(short_help="Serve MCP over HTTP.")
@@ -57,5 +57,6 @@ def serve(
             toolsets=toolsets,
             vectors=vectors,
             model=model,
-        )
+        ),
+        families(ctx),
     )

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from mnemolog.services.cli.common import actor, data_option, log_option, settings
+from mnemolog.services.cli.common import actor, data_option, families, log_option, settings
 
 
 @click.command(short_help="Serve MCP over stdin and stdout.")
@@ -44,4 +44,4 @@ def stdio(
             "over; files that are to stay apart need a --data DIR each",
             err=True,
         )
-    run(found, actor(found))
+    run(found, actor(found), families(ctx))

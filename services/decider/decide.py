@@ -11,10 +11,10 @@ from mnemolog.events.arguments import Refused
 from mnemolog.events.chain import Head
 from mnemolog.events.codec import NewerVersion, Undecodable, decode_call, encode_fact
 from mnemolog.events.envelope import Call, Decision, Embedding, sha256
-from mnemolog.projections.state.store import Outcome, Writable
-from mnemolog.services.decider.catalogue import read_call
-from mnemolog.services.decider.rules import Rules
-from mnemolog.services.decider.tool import Context, Model, partition_of
+from mnemolog.projections.state.view import Outcome, Writable
+from mnemolog.services.catalogue import Catalogue, Rules
+from mnemolog.services.decider.tool import Asked, Context
+from mnemolog.services.reader.reader import VectorModel
 
 MAX_DECISION_BYTES = 7 * 1024 * 1024
 """Every log takes a record of this size; Kafka's topics are made for 8 MiB."""
@@ -24,75 +24,94 @@ class Inputs(msgspec.Struct, frozen=True):
     """What a decision needs and the call does not hold: the vectors of its texts, and whose they
     are."""
 
-    model: Model | None = None
+    model: VectorModel | None = None
     vectors: Mapping[str, bytes] = {}
 
 
-def decide(
-    state: Writable, head: Head, offset: int, data: bytes, inputs: Inputs, rules: Rules
-) -> Decision:
-    """What follows from the call `data` at `offset`, after everything up to `head`.
+def read(catalogue: Catalogue, data: bytes, partitions: int) -> Asked | None:
+    """The call in a record of the log; None when it is none that this program can read."""
+    try:
+        return catalogue.read(decode_call(data), partitions)
+    except (Undecodable, NewerVersion):
+        return None
 
-    Its time is the later of the call's and the decision's before it. Whatever is wrong with the
-    call, there is a decision: a refused one.
-    """
-    try:
-        call = decode_call(data)
-    except (Undecodable, NewerVersion) as error:
-        call = _unreadable(data)
-        return _refused(_blank(call, head, offset, data), Refused(f"Unreadable call: {error}"))
-    blank = _blank(call, head, offset, data)
-    read = call.answered is not None and not call.answered.reply
-    earlier = None if read else state.outcome(call.tenant, _key(call))
-    if earlier is not None:
-        return _again(blank, call, earlier)
-    embeddings = (
-        [Embedding(inputs.model.name, vector) for vector in inputs.vectors.values()]
-        if inputs.model
-        else []
-    )
-    try:
-        tool, args = read_call(call)
-        belongs = partition_of(tool.place(call.tenant, args), state.partitions)
-        if belongs != state.partition:
-            raise Refused(f"This call belongs into partition {belongs}, not {state.partition}")
+
+class Deciding(msgspec.Struct, frozen=True):
+    """decide(state, call) -> decision, by these families and rules."""
+
+    catalogue: Catalogue
+    rules: Rules
+
+    def decide(
+        self,
+        state: Writable,
+        head: Head,
+        offset: int,
+        data: bytes,
+        asked: Asked | None,
+        inputs: Inputs,
+    ) -> Decision:
+        """What follows from the call `data` at `offset`, after everything up to `head`; `asked` is
+        that call, read.
+
+        Its time is the later of the call's and the decision's before it. Whatever is wrong with the
+        call, there is a decision: a refused one.
+        """
+        if asked is None:
+            return _refused(*_unreadable(head, offset, data))
+        call, tool = asked.call, asked.tool
+        blank = _blank(call, head, offset, data)
+        if tool is None or not tool.reads:
+            earlier = state.outcome(call.tenant, call.space, _key(call))
+            if earlier is not None:
+                return _again(blank, call, earlier)
+        if asked.refused is not None:
+            return _refused(blank, asked.refused)
+        assert tool is not None
+        if asked.partition != state.partition:
+            wrong = f"This call belongs into partition {asked.partition}, not {state.partition}"
+            return _refused(blank, Refused(wrong))
+        model = inputs.model
+        embeddings = (
+            [Embedding(model.name, vector) for vector in inputs.vectors.values()] if model else []
+        )
         context = Context(
             state=state,
             call=call,
             at_us=blank.at_us,
-            rules=rules,
-            model=inputs.model,
+            rules=self.rules[self.catalogue.family_of[tool.name].name],
+            model=model,
             inputs=embeddings,
             embeddings={text: i for i, text in enumerate(inputs.vectors)},
         )
-        decided = tool.decide(context, args)
-    except Refused as refused:
-        return _refused(blank, refused)
-    decision = replace(
-        blank,
-        space=decided.space,
-        reply=msgspec.json.encode(decided.reply),
-        facts=[encode_fact(fact) for fact in decided.facts],
-        inputs=embeddings,
-    )
-    if tool.reads or (tool.internal and call.idempotency_key is None):
-        return decision  # Nobody asks for its outcome again.
-    return replace(
-        decision,
-        key=_key(call),
-        own_key=call.idempotency_key is None,
-        fingerprint=call.fingerprint,
-    )
+        try:
+            decided = tool.decide(context, asked.args)
+        except Refused as refused:
+            return _refused(blank, refused)
+        # Nobody asks for the outcome of a read, or of the service's own work, again.
+        kept = not tool.reads and not (tool.internal and call.idempotency_key is None)
+        return replace(
+            blank,
+            space=decided.space,
+            reply=msgspec.json.encode(decided.reply),
+            facts=[encode_fact(fact) for fact in decided.facts],
+            inputs=embeddings,
+            key=_key(call) if kept else None,
+            own_key=kept and call.idempotency_key is None,
+            fingerprint=call.fingerprint if kept else b"",
+            key_space=call.space if kept else "",
+        )
 
 
-def failed(head: Head, offset: int, data: bytes, error: Exception) -> Decision:
+def failed(asked: Asked | None, head: Head, offset: int, data: bytes, error: Exception) -> Decision:
     """In place of a decision that this program failed to make: a refusal that says so."""
-    try:
-        call = decode_call(data)
-    except (Undecodable, NewerVersion):
-        call = _unreadable(data)
+    blank = (
+        _unreadable(head, offset, data)[0]
+        if asked is None
+        else _blank(asked.call, head, offset, data)
+    )
     return _refused(
-        _blank(call, head, offset, data),
+        blank,
         Refused(f"Internal error ({type(error).__name__}): the call was not carried out"),
     )
 
@@ -100,7 +119,14 @@ def failed(head: Head, offset: int, data: bytes, error: Exception) -> Decision:
 def too_large(decision: Decision, size: int) -> Decision:
     """In place of a decision that no log would take: a refusal, which changes nothing."""
     blank = replace(
-        decision, facts=[], inputs=[], key=None, own_key=False, fingerprint=b"", reply=b""
+        decision,
+        facts=[],
+        inputs=[],
+        key=None,
+        own_key=False,
+        fingerprint=b"",
+        key_space="",
+        reply=b"",
     )
     return _refused(
         blank,
@@ -112,8 +138,16 @@ def too_large(decision: Decision, size: int) -> Decision:
     )
 
 
-def _unreadable(data: bytes) -> Call:
-    return Call(id=sha256(data).hex()[:32], tool="", arguments=b"", space="", received_at_us=0)
+def _unreadable(head: Head, offset: int, data: bytes) -> tuple[Decision, Refused]:
+    call = Call(id=sha256(data).hex()[:32], tool="", arguments=b"", space="", received_at_us=0)
+    try:
+        decode_call(data)
+        reason = "it is not a call of this log"
+    except NewerVersion as error:
+        reason = str(error)
+    except Undecodable:
+        reason = "it is not a call of this log"
+    return _blank(call, head, offset, data), Refused(f"Unreadable call: {reason}")
 
 
 def _key(call: Call) -> str:

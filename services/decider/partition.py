@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
 import structlog
 
 from mnemolog.events.codec import encode_decision
 from mnemolog.events.envelope import Decision
 from mnemolog.projections.state.store import PartitionState
-from mnemolog.services.decider.decide import MAX_DECISION_BYTES, Inputs, decide, failed, too_large
-from mnemolog.services.decider.rules import Rules
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.decide import (
+    MAX_DECISION_BYTES,
+    Deciding,
+    Inputs,
+    failed,
+    read,
+    too_large,
+)
+from mnemolog.services.decider.tool import Asked
 
 _log = structlog.get_logger("mnemolog.decider")
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A decision that was made and carried out on the overlay, and its bytes."""
+
+    counted: Counted
+    encoded: bytes
+
+    @property
+    def row(self) -> tuple[str, bytes]:
+        """As the log takes it."""
+        return self.counted.decision.space, self.encoded
 
 
 class PartitionDecider:
@@ -22,44 +43,45 @@ class PartitionDecider:
     append failed, `rollback` leaves the state as if nothing had been decided.
     """
 
-    def __init__(self, state: PartitionState, rules: Rules) -> None:
+    def __init__(self, state: PartitionState, deciding: Deciding) -> None:
         self.state = state
-        self.rules = rules
+        self.deciding = deciding
 
     def begin(self) -> None:
         self.state.begin()
 
-    def decide(self, data: bytes, inputs: Inputs) -> tuple[Decision, bytes]:
-        """Decide the partition's next call and carry it out on the overlay.
+    def read(self, data: bytes) -> Asked | None:
+        return read(self.deciding.catalogue, data, self.state.partitions)
+
+    def decide(self, data: bytes, asked: Asked | None, inputs: Inputs) -> Made:
+        """Decide the partition's next call, `data`, and carry it out on the overlay. `asked` is
+        the call, read.
 
         A call that this program fails on is refused, so that it does not hold up those after it.
         """
+        head = self.state.head
         try:
             with self.state.attempt():
-                return self._decide(data, inputs)
+                decision = self.deciding.decide(
+                    self.state.view, head, head.next_call, data, asked, inputs
+                )
+                encoded = encode_decision(decision)
+                if len(encoded) > MAX_DECISION_BYTES:
+                    decision = too_large(decision, len(encoded))
+                    encoded = encode_decision(decision)
+                return self._carry_out(decision, encoded)
         except (MemoryError, sqlite3.OperationalError):
             raise  # The machine's trouble, not the call's.
         except Exception as error:
             _log.error("a call could not be decided", error=str(error), exc_info=True)
-            head = self.state.head
-            return self._carry_out(failed(head, head.next_call, data, error))
+            decision = failed(asked, head, head.next_call, data, error)
+            return self._carry_out(decision, encode_decision(decision))
 
-    def _decide(self, data: bytes, inputs: Inputs) -> tuple[Decision, bytes]:
-        head = self.state.head
-        decision = decide(self.state.view, head, head.next_call, data, inputs, self.rules)
-        encoded = encode_decision(decision)
-        if len(encoded) > MAX_DECISION_BYTES:
-            decision = too_large(decision, len(encoded))
-            encoded = encode_decision(decision)
-        return self._carry_out(decision, encoded)
-
-    def _carry_out(
-        self, decision: Decision, encoded: bytes | None = None
-    ) -> tuple[Decision, bytes]:
-        encoded = encode_decision(decision) if encoded is None else encoded
-        counted = self.state.apply(self.state.next_offset, encoded, decision)
-        assert counted, "a decision made on the head extends it"
-        return decision, encoded
+    def _carry_out(self, decision: Decision, encoded: bytes) -> Made:
+        offset = self.state.next_offset
+        facts = self.state.apply(offset, encoded, decision)
+        assert facts is not None, "a decision made on the head extends it"
+        return Made(Counted(offset, decision, facts), encoded)
 
     def commit(self) -> None:
         self.state.commit()

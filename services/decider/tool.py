@@ -1,9 +1,10 @@
-"""What a tool is to the service: its arguments, its place, and the function that decides it."""
+"""What a tool is to the service: its arguments, its place, how it is decided and answered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -11,9 +12,11 @@ from mnemolog.events.arguments import Arguments, Refused
 from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Call, Embedding
 from mnemolog.events.ids import partition_of_id, partition_of_session, partition_of_space
-from mnemolog.projections.ports import TextIndex, Vector, VectorIndex
-from mnemolog.projections.state.store import View, Writable
-from mnemolog.services.decider.rules import Rules
+from mnemolog.projections.state.view import Writable
+from mnemolog.services.api import Answer, Files
+from mnemolog.services.reader.reader import Read, Reader, VectorModel
+
+R = TypeVar("R")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -23,26 +26,18 @@ class Place(msgspec.Struct, frozen=True):
     number: int | None = None
     session: str | None = None
 
-
-def partition_of(place: Place, partitions: int) -> int:
-    if place.number is not None:
-        return partition_of_id(place.number, partitions)
-    if place.session is not None:
-        found = partition_of_session(place.session, partitions)
-        if found is not None:
-            return found
-    return partition_of_space(place.space, partitions)
-
-
-class Model(msgspec.Struct, frozen=True):
-    """What deciding and reading need to know of the model that makes the vectors."""
-
-    name: str
-    dedup_cosine: float
+    def partition(self, partitions: int) -> int:
+        if self.number is not None:
+            return partition_of_id(self.number, partitions)
+        if self.session is not None:
+            found = partition_of_session(self.session, partitions)
+            if found is not None:
+                return found
+        return partition_of_space(self.space, partitions)
 
 
-class Context(msgspec.Struct, frozen=True):
-    """Everything a decision may depend on, besides the arguments.
+class Context(msgspec.Struct, Generic[R], frozen=True):
+    """Everything a decision may depend on, besides the arguments. `rules` are its family's.
 
     `embeddings` maps a text to its place in `inputs`; a text that could not be embedded is not in
     it.
@@ -51,14 +46,22 @@ class Context(msgspec.Struct, frozen=True):
     state: Writable
     call: Call
     at_us: int
-    rules: Rules
-    model: Model | None
+    rules: R
+    model: VectorModel | None
     inputs: list[Embedding]
     embeddings: Mapping[str, int]
 
     def embedding(self, text: str) -> Embedding | None:
         place = self.embeddings.get(text)
         return None if place is None else self.inputs[place]
+
+    def returned(self) -> list[int]:
+        """What a read gave its caller, by the ids."""
+        if self.call.answered is None:
+            raise Refused(
+                "A read is answered by a gateway; this call was recorded without its answer"
+            )
+        return self.call.answered.ids
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -69,74 +72,71 @@ class Decided(msgspec.Struct, frozen=True):
     reply: Any
 
 
-class Reader(msgspec.Struct, frozen=True):
-    """What a read may look at: the state as it is committed, and the search indexes.
+class Asked(msgspec.Struct, frozen=True):
+    """A call that has been read, once: its tool, its arguments and the partition it belongs to. Or
+    why it is refused; then it has no arguments, and is as good in one partition as in another."""
 
-    `embed` starts embedding a query's text and gives a function that waits for its vector, or
-    None when there is no model, or none for the text's script. `embed_passages` gives the vectors
-    of texts as they are stored, None for a text that the model does not cover; as a whole None
-    when there is no model, or `model` (the one that is set) is not installed. `loaded` waits for
-    the model and tells its name; None when there is none at hand. `pending` is how much of the
-    space waits to be described, for a tool that asks for it.
-    """
+    call: Call
+    partition: int
+    tool: Tool | None = None
+    args: Any = None
+    refused: Refused | None = None
 
-    view: View
-    text: TextIndex
-    vectors: VectorIndex | None
-    embed: Callable[[str], Callable[[], Vector] | None]
-    embed_passages: Callable[[Sequence[str]], list[Vector | None] | None] = lambda _: None
-    model: Model | None = None
-    loaded: Callable[[], str | None] = lambda: None
-    pending: int = 0
+    @property
+    def texts(self) -> list[str]:
+        """What has to be embedded before it is decided."""
+        return [] if self.tool is None or self.refused is not None else self.tool.texts(self.args)
 
 
-class Read(msgspec.Struct, frozen=True):
-    """What a read answers, and what is put on the log about it."""
+class Edge(msgspec.Struct, frozen=True):
+    """What carrying a call out before it is decided needs of the node that got it. `submit` has a
+    call of the service's own decided, `progress` is told how much is done and how much there is,
+    `patience_s` is how long one such call may take, `files` which files may be named."""
 
-    reply: dict[str, Any]
-    ids: list[int]
-    mode: str = ""
+    submit: Callable[[Call], Future[Answer]]
+    stopping: Callable[[], bool]
+    progress: Callable[[int, int], None]
+    patience_s: float
+    clock: Callable[[], int]
+    files: Files | None = None
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
-    `Refused`. `texts` are what has to be embedded before deciding. A tool that only reads has
-    `answer`, which refuses in the same words; its `decide` then notes what was returned. A `heavy`
-    one may take long, however small its arguments: a read waits for others like it. `awaits` names
-    the kind of thing that must have been described before it is answered, if any. A tool answers to
-    its `aliases`, too; they are not listed."""
+    `Refused`. `texts` are what has to be embedded before deciding. One that `reads` has `answer`;
+    its `decide` then notes what was returned. `carry_out` does at the edge what deciding must not
+    do (reading a file), and gives the call back with what came of it.
+
+    `idempotent`: the same call again changes nothing more. An `internal` one is the service's own,
+    and clients are not offered it. A `heavy` one may take long, however small its arguments: a read
+    waits for others like it. `awaits` names the kind of thing that must have been described before
+    it is answered, if any. A tool answers to its `aliases`, too; they are not listed.
+    """
 
     name: str
     arguments: type[Arguments]
+    effect: Literal["reads", "adds", "destroys"]
+    idempotent: bool
+    internal: bool
     place: Callable[[str, Any], Place]
-    decide: Callable[[Context, Any], Decided]
+    decide: Callable[[Context[Any], Any], Decided]
     texts: Callable[[Any], list[str]] = lambda _: []
     answer: Callable[[Reader, Call, Any], Read] | None = None
+    carry_out: Callable[[Edge, Call, Any], Call] | None = None
     awaits: str = ""
-    destructive: bool = False
-    idempotent: bool = False
-    internal: bool = False
     heavy: bool = False
     aliases: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.reads != (self.answer is not None):
+            raise ValueError(f"{self.name}: what reads has an answer, and nothing else has")
+        if self.reads and not self.idempotent:
+            raise ValueError(f"{self.name}: what reads can be repeated")
+
     @property
     def reads(self) -> bool:
-        return self.answer is not None
+        return self.effect == "reads"
 
     @property
     def description(self) -> str:
         return " ".join((self.arguments.__doc__ or "").split())
-
-
-def no_model(model: Model | None) -> Refused:
-    """What needs a model, and has none at hand, is refused with this; `model` is the one set."""
-    if model is None:
-        return Refused(
-            "Embedding model not available. The service runs with the model `none`: run `mnemolog "
-            "models pull NAME` for one of `mnemolog models list`, and start it with --model NAME; "
-            "search_nodes needs none"
-        )
-    return Refused(
-        f"Embedding model not available. Run `mnemolog models pull {model.name}` to download it "
-        "first; it is noticed without a restart"
-    )

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
-from mnemolog.events.envelope import Truncated, sha256
+from mnemolog.events.envelope import Refusal, Truncated, sha256
 from mnemolog.services.api import Answer, Event, Files, Follow, Progress, Request, Service
 
 KEPT_BYTES = 1000
@@ -40,8 +40,7 @@ def raw(data: bytes) -> Raw:
 
 class Calls:
     """Puts a client's calls to the service. `actor` is who they are recorded as, unless the call
-    names somebody in its `_meta`; `families` the tool families that are offered (None: all);
-    `files` which files the client may name (None: none)."""
+    names somebody in its `_meta`; `files` which files the client may name (None: none)."""
 
     def __init__(
         self,
@@ -49,12 +48,10 @@ class Calls:
         *,
         tenant: str = "default",
         actor: str = "",
-        families: frozenset[str] | None = None,
         files: Files | None = None,
         internal: bool = False,
     ) -> None:
         self.service = service
-        self.families = families
         self._tenant = tenant
         self._actor = actor
         self._files = files
@@ -68,24 +65,24 @@ class Calls:
         meta: Mapping[str, Any] | None = None,
         client: str = "",
         progress: Progress | None = None,
+        refused: Refusal | None = None,
     ) -> Answer:
-        """Carry out one call. A caller that is cancelled stops waiting; the call itself goes on."""
+        """Carry out one call; with `refused`, have it refused and recorded. A caller that is
+        cancelled stops waiting; the call itself goes on."""
         data, truncated = encode(arguments)
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {"truncated": truncated, "refused": refused}
         if meta:
-            fields, problem = read_meta(meta)
-            if problem and truncated is None:
-                truncated = Truncated(problem, len(data), sha256(data))
-                data = data[:KEPT_BYTES]
-        return await self._ask(
-            self._request(tool, data, client, truncated=truncated, fields=fields), progress
-        )
+            found, problem = read_meta(meta)
+            fields |= found
+            if problem and refused is None:
+                fields["refused"] = Refusal(problem)
+        return await self._ask(self._request(tool, data, client, fields), progress)
 
     async def refuse(self, reason: str, given: Raw, tool: str = "", client: str = "") -> Answer:
         """Have something that could not be read as a call refused and recorded."""
         truncated = Truncated(reason, given.size, given.sha256)
         head = given.head[:KEPT_BYTES]
-        return await self._ask(self._request(tool, head, client, truncated=truncated, fields={}))
+        return await self._ask(self._request(tool, head, client, {"truncated": truncated}))
 
     def events(
         self,
@@ -104,15 +101,7 @@ class Calls:
         if self._running:
             await asyncio.wait(self._running, timeout=timeout_s)
 
-    def _request(
-        self,
-        tool: str,
-        data: bytes,
-        client: str,
-        *,
-        truncated: Truncated | None,
-        fields: dict[str, Any],
-    ) -> Request:
+    def _request(self, tool: str, data: bytes, client: str, fields: dict[str, Any]) -> Request:
         now_ns = time.time_ns()
         return Request(
             tool=_clean(tool, MAX_NAME),
@@ -121,7 +110,6 @@ class Calls:
             received_at_us=now_ns // 1000,
             tenant=self._tenant,
             client=_clean(client, MAX_META),
-            truncated=truncated,
             files=self._files,
             internal=self._internal,
             **{"actor": self._actor, **fields},

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mnemolog.services.gateway import identity
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.mcp_server import carry_out, plain_result
+from mnemolog.services.gateway.tools import Offer
 
 
 class _Params(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,12 +45,12 @@ def read(body: bytes, version: str | None) -> PlainCall | None:
         return None
 
 
-async def answer(calls: Calls, call: PlainCall, client: str) -> bytes:
+async def answer(calls: Calls, offer: Offer, call: PlainCall, client: str) -> bytes:
     """Carry the call out; the JSON-RPC response."""
     found: dict[str, Any] = {"jsonrpc": "2.0", "id": call.id}
     params = call.params
     try:
-        done = await carry_out(calls, params.name, params.arguments, params.meta, client)
+        done = await carry_out(calls, offer, params.name, params.arguments, params.meta, client)
         found["result"] = plain_result(done)
     except MCPError as error:
         found["error"] = error.error.model_dump(exclude_none=True)

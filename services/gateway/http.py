@@ -26,12 +26,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mnemolog.infra.memory import limit_arenas
 from mnemolog.services.api import Service, Unavailable, own_files
+from mnemolog.services.catalogue import Catalogue, load
 from mnemolog.services.gateway import direct, logs, malformed
 from mnemolog.services.gateway.calls import KEPT_BYTES, Calls, Raw
 from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
 from mnemolog.services.gateway.sse import Events
+from mnemolog.services.gateway.tools import Offer
+from mnemolog.services.listed import Families
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
@@ -48,12 +51,17 @@ class Mcp:
     out, and hands the rest to the SDK."""
 
     def __init__(
-        self, calls: Calls, security: TransportSecuritySettings | None, ending: asyncio.Event
+        self,
+        calls: Calls,
+        offer: Offer,
+        security: TransportSecuritySettings | None,
+        ending: asyncio.Event,
     ) -> None:
         self._calls = calls
+        self._offer = offer
         self._security = TransportSecurityMiddleware(security)
         self.manager = StreamableHTTPSessionManager(
-            build(calls, ending=ending),
+            build(calls, offer, ending=ending),
             json_response=True,
             stateless=True,
             security_settings=security,
@@ -76,7 +84,8 @@ class Mcp:
             return
         call = direct.read(body, request.headers.get("mcp-protocol-version"))
         if call is not None:
-            reply = await direct.answer(self._calls, call, request.headers.get("user-agent", ""))
+            client = request.headers.get("user-agent", "")
+            reply = await direct.answer(self._calls, self._offer, call, client)
             await Response(reply, media_type="application/json")(scope, receive, send)
             return
         problem = _unreadable(body)
@@ -135,18 +144,20 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def build_app(service: Service, settings: Settings, lifespan_service: Any = None) -> Starlette:
+def build_app(
+    service: Service, settings: Settings, catalogue: Catalogue, lifespan_service: Any = None
+) -> Starlette:
     """The HTTP application. `lifespan_service` is closed when the application ends."""
-    measured = Measured(service)
+    offer = Offer(catalogue, settings.families)
+    measured = Measured(service, offer.names)
     calls = Calls(
         measured,
         tenant=settings.tenant,
         actor=settings.actor,
-        families=settings.families,
         files=own_files(settings.import_root),
     )
     ending = asyncio.Event()
-    mcp = Mcp(calls, security_settings(settings.host), ending)
+    mcp = Mcp(calls, offer, security_settings(settings.host), ending)
     events = Events(calls, security_settings(settings.host), ending)
 
     async def healthz(_: Request) -> Response:
@@ -213,7 +224,7 @@ def _json(value: Any, status: int) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, families: Families) -> None:
     """`mnemolog serve`: returns when told to end. Raises `Unavailable` when it cannot serve."""
     limit_arenas()
     logs.to_stderr()
@@ -222,7 +233,7 @@ def run(settings: Settings) -> None:
     # before; nobody shall be.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    asyncio.run(_serve(settings, listening))
+    asyncio.run(_serve(settings, load(families), listening))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -253,12 +264,12 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
-    from mnemolog.services.node.shared import SharedService
+async def _serve(settings: Settings, catalogue: Catalogue, listening: socket.socket) -> None:
+    from mnemolog.services.node.sharing.shared import SharedService
 
-    service = SharedService(settings, exclusive=True)
+    service = SharedService(settings, catalogue, exclusive=True)
     await service.start()
-    app = build_app(service, settings, service)
+    app = build_app(service, settings, catalogue, service)
     config = uvicorn.Config(
         app,
         log_level="warning",

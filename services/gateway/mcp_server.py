@@ -15,24 +15,24 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from mnemolog.events.envelope import Refusal
 from mnemolog.services.api import Answer, Progress, Unavailable
 from mnemolog.services.gateway import identity
 from mnemolog.services.gateway.calls import Calls, raw
 from mnemolog.services.gateway.clients import Context, client_name
 from mnemolog.services.gateway.resources import Resources
-from mnemolog.services.gateway.tools import ALL, definitions, names, schemas
+from mnemolog.services.gateway.tools import Offer
 
 _log = structlog.get_logger("mnemolog.gateway")
 
 
 def build(
-    calls: Calls, *, ending: asyncio.Event | None = None, duplex: bool = False
+    calls: Calls, offer: Offer, *, ending: asyncio.Event | None = None, duplex: bool = False
 ) -> Server[Any]:
-    """An MCP server over `calls`, for any transport of the SDK. It offers the families that the
-    calls may name; a tool of another one is unknown. `ending` is set when requests that last are
+    """An MCP server over `calls`, for any transport of the SDK. It has what `offer` says; a tool
+    that is not in it is unknown. `ending` is set when requests that last are
     to end; `duplex` tells that there is a connection to send notifications on at any time."""
-    families = calls.families or ALL
-    resources = Resources(calls, families, ending or asyncio.Event())
+    resources = Resources(calls, offer, ending or asyncio.Event())
 
     async def list_tools(
         _: Context, params: types.PaginatedRequestParams | None
@@ -41,7 +41,7 @@ def build(
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
         answer = await carry_out(
-            calls, params.name, params.arguments, ctx.meta, client_name(ctx), _progress(ctx)
+            calls, offer, params.name, params.arguments, ctx.meta, client_name(ctx), _progress(ctx)
         )
         return result(answer)
 
@@ -66,13 +66,13 @@ def build(
             raise MCPError(types.INVALID_PARAMS, reason) from None
 
     tools = types.ListToolsResult(
-        tools=[types.Tool.model_validate(one) for one in definitions(families)]
+        tools=[types.Tool.model_validate(one) for one in offer.definitions]
     )
     server: Server[Any] = Server(
         identity.NAME,
         version=identity.VERSION,
         title=identity.TITLE,
-        instructions=identity.instructions(families),
+        instructions=identity.instructions(offer.families),
         lifespan=resources.lifespan,
         on_list_tools=list_tools,
         on_list_resources=resources.list,
@@ -81,7 +81,7 @@ def build(
         on_subscribe_resource=resources.subscribe if duplex else None,
         on_unsubscribe_resource=resources.unsubscribe if duplex else None,
         on_subscriptions_listen=resources.listen,
-        get_tool_input_schema=schemas(families).get,
+        get_tool_input_schema=offer.schemas.get,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     server.middleware.append(record_misshapen)
@@ -90,6 +90,7 @@ def build(
 
 async def carry_out(
     calls: Calls,
+    offer: Offer,
     name: str,
     arguments: dict[str, Any] | None,
     meta: Mapping[str, Any] | None,
@@ -98,11 +99,10 @@ async def carry_out(
 ) -> Answer:
     """One call, however it came; raises `MCPError` where the answer is a JSON-RPC error."""
     try:
-        if name in names() and name not in names(calls.families or ALL):
-            reason = f"Unknown tool {name!r}"
-            await calls.refuse(reason, raw(msgspec.json.encode(repr(arguments))), name, client)
-            raise MCPError(types.INVALID_PARAMS, reason)
-        answer = await calls.call(name, arguments or {}, meta, client, progress)
+        refused = None
+        if offer.withholds(name):
+            refused = Refusal(f"Unknown tool {name!r}", types.INVALID_PARAMS)
+        answer = await calls.call(name, arguments or {}, meta, client, progress, refused)
     except MCPError:
         raise
     except Unavailable as error:

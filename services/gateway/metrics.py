@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import aclosing
 from typing import Any
 
@@ -19,18 +19,19 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Service, Unavailable
-from mnemolog.services.gateway.tools import names
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MODEL = ("ready", "loading", "absent", "failed")
 
 
 class Measured:
-    """A service whose calls are counted and timed; otherwise the service it wraps."""
+    """A service whose calls are counted and timed; otherwise the service it wraps. `tools` are the
+    names that are told apart."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, tools: Collection[str]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._service = service
+        self._tools = tools
         self._health = _Health()
         self._registry = CollectorRegistry()
         self._registry.register(self._health)
@@ -60,7 +61,7 @@ class Measured:
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         # Names that clients make up must not make series.
-        tool = request.tool if request.tool in names() else "unknown"
+        tool = request.tool if request.tool in self._tools else "unknown"
         began_s = time.perf_counter()
         outcome = "unavailable"
         try:

@@ -1,4 +1,4 @@
-"""Resources of MCP: the changes of a space, and the knowledge graph; to be read, or told of.
+"""Resources of MCP: the changes of a space, and what families offer; to be read, or told of.
 
 Being told needs a way to the client. Over stdio there is one: `resources/subscribe`, or from
 protocol version 2026-07-28 on `subscriptions/listen`. Over HTTP only the latter has one, the
@@ -28,10 +28,9 @@ from mnemolog.events.arguments import Refused
 from mnemolog.services.api import Event, Unavailable
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.clients import Context, client_name
+from mnemolog.services.gateway.tools import Offer
 
 ALL = "mnemolog://events"
-GRAPH = "memory://knowledge-graph"
-"""Under the name that Anthropic's memory server gives it."""
 NEWEST = 50
 """How many changes a resource holds."""
 MAX_BYTES = 1024 * 1024
@@ -128,12 +127,12 @@ class Watches:
 
 
 class Resources:
-    """The handlers. `families` are those that are offered; `ending` is set when the server is
-    about to stop."""
+    """The handlers. `ending` is set when the server is about to stop."""
 
-    def __init__(self, calls: Calls, families: frozenset[str], ending: asyncio.Event) -> None:
+    def __init__(self, calls: Calls, offer: Offer, ending: asyncio.Event) -> None:
         self._calls = calls
-        self._families = families
+        self._families = {family.name: family for family in offer.families}
+        self._offered = {one.uri: one for family in offer.families for one in family.resources}
         self._ending = ending
 
     @contextlib.asynccontextmanager
@@ -149,35 +148,43 @@ class Resources:
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         found = [_resource(ALL, "events", "All changes", "The newest changes in all spaces.")]
-        if "graph" in self._families:
-            words = "The newest changes of the knowledge graph."
-            found.append(_resource(f"{ALL}/graph", "graph-events", "Graph changes", words))
-            words = "Entities and relations as read_graph gives them, the first page."
-            found.append(_resource(GRAPH, "knowledge-graph", "Knowledge graph", words))
+        for family in self._families.values():
+            spaces = family.spaces
+            if spaces.single:
+                name = f"{family.name}-events"
+                uri = f"{ALL}/{spaces.path}"
+                found.append(_resource(uri, name, spaces.title, spaces.description))
+            found += [
+                _resource(one.uri, one.name, one.title, one.description) for one in family.resources
+            ]
         return types.ListResourcesResult(resources=found)
 
     async def templates(
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        found = []
-        if "robot" in self._families:
-            found.append(
-                types.ResourceTemplate(
-                    uri_template=f"{ALL}/robot/{{collection}}",
-                    name="robot-events",
-                    title="Changes of a collection",
-                    description="The newest changes of a robot collection's memories.",
-                    mime_type="application/json",
-                )
+        found = [
+            types.ResourceTemplate(
+                uri_template=f"{ALL}/{family.spaces.path}",
+                name=f"{family.name}-events",
+                title=family.spaces.title,
+                description=family.spaces.description,
+                mime_type="application/json",
             )
+            for family in self._families.values()
+            if not family.spaces.single
+        ]
         return types.ListResourceTemplatesResult(resource_templates=found)
 
     async def read(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        space = self._space(params.uri)
+        space, offered = self._space(params.uri), self._offered.get(params.uri)
         try:
-            text = await (self._graph(ctx) if params.uri == GRAPH else self._newest(space))
+            if offered is None:
+                text = await self._newest(space)
+            else:
+                answer = await self._calls.call(offered.tool, {}, client=client_name(ctx))
+                text = answer.reply
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, refused.sentence) from None
         except Unavailable as error:
@@ -186,10 +193,6 @@ class Resources:
             uri=params.uri, mime_type="application/json", text=text.decode()
         )
         return types.ReadResourceResult(contents=[contents])
-
-    async def _graph(self, ctx: Context) -> bytes:
-        answer = await self._calls.call("read_graph", {}, client=client_name(ctx))
-        return answer.reply
 
     async def _newest(self, space: str | None) -> bytes:
         found: list[bytes] = []
@@ -264,15 +267,15 @@ class Resources:
         """The space whose changes a resource shows; None for all of them."""
         if uri == ALL:
             return None
-        if uri == GRAPH and "graph" in self._families:
-            return "graph"
+        if uri in self._offered:
+            return self._offered[uri].space
         space = unquote(uri.removeprefix(f"{ALL}/"))
-        family = space.partition("/")[0]
-        if not uri.startswith(f"{ALL}/") or family not in self._families:
+        if not uri.startswith(f"{ALL}/") or space.partition("/")[0] not in self._families:
+            paths = [family.spaces.path for family in self._families.values()]
+            known = [ALL, *(f"{ALL}/{path}" for path in paths), *self._offered]
             raise MCPError(
                 types.INVALID_PARAMS,
-                f"There is no resource {uri[:140]!r}; there are {ALL}, {ALL}/graph, "
-                f"{ALL}/robot/COLLECTION and {GRAPH}",
+                f"There is no resource {uri[:140]!r}; there are {', '.join(known)}",
             )
         return space
 

@@ -12,7 +12,7 @@ import gc
 import importlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,9 +22,11 @@ from mnemolog.services.api import own_files
 from mnemolog.services.gateway import identity
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.pipes import Lines, Output
+from mnemolog.services.listed import Families, named
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
+    from mnemolog.services.gateway.tools import Offer
 
 
 class _ClientInfo(msgspec.Struct):
@@ -48,7 +50,7 @@ class Initialize(msgspec.Struct):
 _initialize = msgspec.json.Decoder(Initialize)
 
 
-def greeting(line: bytes, families: Collection[str]) -> tuple[int | str, bytes] | None:
+def greeting(line: bytes, families: Families) -> tuple[int | str, bytes] | None:
     """The id and the answer for a well-formed `initialize`; None for any other message."""
     try:
         asked = _initialize.decode(line)
@@ -75,10 +77,10 @@ def greeting(line: bytes, families: Collection[str]) -> tuple[int | str, bytes] 
 
 
 async def serve(
-    open_calls: Callable[[], Awaitable[Calls]],
+    open_calls: Callable[[], Awaitable[tuple[Calls, Offer]]],
     lines: Lines,
     output: Output,
-    families: Collection[str],
+    families: Families,
 ) -> None:
     """Serve one client, who is offered `families`, until it is gone. `open_calls` is awaited while
     the greeting goes out."""
@@ -87,22 +89,24 @@ async def serve(
     greeted = greeting(first, families) if isinstance(first, bytes) else None
     if greeted is not None:
         await output.write(greeted[1])
-    calls = await preparing
+    calls, offer = await preparing
     from mnemolog.services.gateway.connection import FINISH_S, Connection
     from mnemolog.services.gateway.mcp_server import build
 
     connection = Connection(calls, lines, output, first, greeted[0] if greeted else None)
-    server = build(calls, duplex=True)
+    server = build(calls, offer, duplex=True)
     await server.run(connection, connection, server.create_initialization_options())
     await calls.finish(FINISH_S)
 
 
-async def _prepare(open_calls: Callable[[], Awaitable[Calls]]) -> Calls:
-    calls = await open_calls()
+async def _prepare(
+    open_calls: Callable[[], Awaitable[tuple[Calls, Offer]]],
+) -> tuple[Calls, Offer]:
+    opened = await open_calls()
     await asyncio.to_thread(
         _load, "mnemolog.services.gateway.mcp_server", "mnemolog.services.gateway.connection"
     )
-    return calls
+    return opened
 
 
 def _load(*modules: str) -> None:
@@ -116,13 +120,13 @@ def _load(*modules: str) -> None:
         gc.enable()
 
 
-def run(settings: Settings, actor: str) -> None:
+def run(settings: Settings, actor: str, families: Families) -> None:
     """`mnemolog stdio`: returns when the client is gone or the process is told to end."""
     limit_arenas()
-    asyncio.run(_run(settings, actor))
+    asyncio.run(_run(settings, actor, families))
 
 
-async def _run(settings: Settings, actor: str) -> None:
+async def _run(settings: Settings, actor: str, families: Families) -> None:
     read_fd, write_fd = _claim()
     lines, output = Lines(read_fd), Output(write_fd)
     loop = asyncio.get_running_loop()
@@ -130,27 +134,26 @@ async def _run(settings: Settings, actor: str) -> None:
         loop.add_signal_handler(number, lines.stop)
     service: Any = None
 
-    async def open_calls() -> Calls:
+    async def open_calls() -> tuple[Calls, Offer]:
         nonlocal service
         await asyncio.to_thread(
-            _load, "mnemolog.services.node.shared", "mnemolog.services.gateway.logs"
+            _load, "mnemolog.services.node.sharing.shared", "mnemolog.services.gateway.logs"
         )
+        from mnemolog.services.catalogue import load
         from mnemolog.services.gateway import logs
-        from mnemolog.services.node.shared import SharedService
+        from mnemolog.services.gateway.tools import Offer
+        from mnemolog.services.node.sharing.shared import SharedService
 
         logs.to_stderr()
-        service = SharedService(settings)
+        catalogue = await asyncio.to_thread(load, families)
+        offer = Offer(catalogue, settings.families)
+        service = SharedService(settings, catalogue)
         await service.start()
-        return Calls(
-            service,
-            tenant=settings.tenant,
-            actor=actor,
-            families=settings.families,
-            files=own_files(),
-        )
+        calls = Calls(service, tenant=settings.tenant, actor=actor, files=own_files())
+        return calls, offer
 
     try:
-        await serve(open_calls, lines, output, settings.families)
+        await serve(open_calls, lines, output, named(families, settings.families))
     finally:
         if service is not None:
             await service.close()

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import msgspec
 
 from mnemolog.services.api import Unavailable
-from mnemolog.services.decider.catalogue import FAMILIES, TOOLS
+from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.decider.tool import Tool
-
-ALL = frozenset(FAMILIES)
-
-
-@cache
-def definitions(families: frozenset[str] = ALL) -> tuple[dict[str, Any], ...]:
-    """The tools of `families` that clients are offered, in the catalogue's order. Not to be
-    changed."""
-    unknown = families - ALL
-    if unknown or not families:
-        raise Unavailable(
-            f"toolsets can be {', '.join(FAMILIES)}, separated by commas; "
-            f"not {', '.join(sorted(unknown)) or 'none'}"
-        )
-    return tuple(
-        _definition(tool)
-        for family, tools in FAMILIES.items()
-        if family in families
-        for tool in tools
-        if not tool.internal
-    )
+from mnemolog.services.family import Family
 
 
-@cache
-def schemas(families: frozenset[str] = ALL) -> dict[str, dict[str, Any]]:
-    """The input schema by tool name."""
-    return {tool["name"]: tool["inputSchema"] for tool in definitions(families)}
+class Offer:
+    """What clients are offered: the tools of some families, all of them when none is named.
+    `definitions` are in the families' order; `schemas` are the inputs' by tool name; `names` is
+    every name that a call may use, aliases included."""
 
+    def __init__(self, catalogue: Catalogue, families: frozenset[str] = frozenset()) -> None:
+        unknown = families - catalogue.families.keys()
+        if unknown:
+            raise Unavailable(
+                f"toolsets can be {', '.join(catalogue.families)}, separated by commas; "
+                f"not {', '.join(sorted(unknown))}"
+            )
+        self.catalogue = catalogue
+        self.families: list[Family] = [
+            one for name, one in catalogue.families.items() if not families or name in families
+        ]
+        tools = [tool for family in self.families for tool in family.tools if not tool.internal]
+        self.definitions = [_definition(tool) for tool in tools]
+        self.schemas = {one["name"]: one["inputSchema"] for one in self.definitions}
+        self.names = frozenset(name for tool in tools for name in (tool.name, *tool.aliases))
 
-@cache
-def names(families: frozenset[str] = ALL) -> frozenset[str]:
-    """Every name that a call to `families` may use, aliases included."""
-    offered = schemas(families).keys()
-    return frozenset(name for name, tool in TOOLS.items() if tool.name in offered)
+    def withholds(self, name: str) -> bool:
+        """Whether there is such a tool, and it is not offered here."""
+        tool = self.catalogue.tools.get(name)
+        return tool is not None and not tool.internal and name not in self.names
 
 
 def _definition(tool: Tool) -> dict[str, Any]:
@@ -56,8 +49,8 @@ def _definition(tool: Tool) -> dict[str, Any]:
         "annotations": {
             "title": title,
             "readOnlyHint": tool.reads,
-            "destructiveHint": tool.destructive,
-            "idempotentHint": tool.idempotent or tool.reads,
+            "destructiveHint": tool.effect == "destroys",
+            "idempotentHint": tool.idempotent,
             "openWorldHint": False,
         },
     }

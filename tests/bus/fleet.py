@@ -19,7 +19,7 @@ import msgspec
 from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.settings import Settings
 from mnemolog.services.api import Answer, Request
-from mnemolog.services.node.kafka import KafkaNode
+from mnemolog.services.node.kafka.node import KafkaNode
 from tests.e2e.conftest import HttpClient, Server, run
 
 PARTITIONS = 4

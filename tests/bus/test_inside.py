@@ -16,17 +16,19 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from mnemolog.events.codec import decode_call, decode_decision, encode_call
-from mnemolog.events.envelope import Call, Decision
+from mnemolog.events.envelope import Call
 from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.projections.state.store import StateError
 from mnemolog.services.api import Follow, Unavailable
 from mnemolog.services.audit import entry_of
 from mnemolog.services.decider.decide import Inputs
-from mnemolog.services.decider.partition import PartitionDecider
-from mnemolog.services.node.follow import counted_after
-from mnemolog.services.node.kafka import KafkaNode
+from mnemolog.services.decider.partition import Made, PartitionDecider
+from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.following.follow import counted_after
+from mnemolog.services.node.kafka.node import KafkaNode
 from tests.bus.fleet import PARTITIONS, call, digest, settings_of, until
+from tests.families import CATALOGUE, FACTS, PROJECTED
 from tests.spec.given import collection_in
 
 
@@ -37,7 +39,7 @@ def topics() -> str:
 
 @asynccontextmanager
 async def opened(broker: Broker, topics: str, data: Path, **more: Any) -> AsyncIterator[KafkaNode]:
-    node = await KafkaNode.open(settings_of(broker, topics, data, **more))
+    node = await KafkaNode.open(settings_of(broker, topics, data, **more), CATALOGUE)
     try:
         yield node
     finally:
@@ -170,10 +172,10 @@ def told_of_what_counts(node: KafkaNode) -> None:
     """The audit shows every call with its counting decision."""
     for state in node.projections.states:
         view = state.reader()
-        void = {row[0] for row in view.all("SELECT offset FROM void")}
-        for counted in counted_after(node.log, state.partition, -1):
+        void = view.voids()
+        for counted in counted_after(node.log, PROJECTED, state.partition, -1):
             about = counted.decision.call_offset
-            entry = entry_of(node.log, state.partition, about, void)
+            entry = entry_of(node.log, FACTS, state.partition, about, void)
             assert entry is not None and entry.decision == counted.decision
 
 
@@ -183,10 +185,10 @@ def test_only_what_may_take_long_is_decided_beside_the_loop(
     decided: list[tuple[str, bool]] = []
     decide = PartitionDecider.decide
 
-    def noted(self: PartitionDecider, data: bytes, inputs: Inputs) -> tuple[Decision, bytes]:
+    def noted(self: PartitionDecider, data: bytes, asked: Asked | None, inputs: Inputs) -> Made:
         on_loop = threading.current_thread() is threading.main_thread()
         decided.append((decode_call(data).tool, on_loop))
-        return decide(self, data, inputs)
+        return decide(self, data, asked, inputs)
 
     monkeypatch.setattr(PartitionDecider, "decide", noted)
 
@@ -339,7 +341,7 @@ def test_files_that_followed_another_log_are_refused(
 def test_a_live_rebuild_on_kafka_changes_nothing(
     broker: Broker, topics: str, tmp_path: Path
 ) -> None:
-    from mnemolog.services.node.rebuild import rebuild_live
+    from mnemolog.services.node.following.rebuild import rebuild_live
 
     async def check() -> None:
         async with opened(broker, topics, tmp_path / "1") as node:

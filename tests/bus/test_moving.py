@@ -24,11 +24,12 @@ from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.infra.log.sqlite import SqliteLog
 from mnemolog.infra.settings import Settings
 from mnemolog.services.api import Request, Unavailable
-from mnemolog.services.node.embedded import EmbeddedNode
-from mnemolog.services.node.kafka import KafkaNode
-from mnemolog.services.node.moving import Moved, move
+from mnemolog.services.node.embedded.node import EmbeddedNode
+from mnemolog.services.node.kafka.moving import Moved, move
+from mnemolog.services.node.kafka.node import KafkaNode
 from tests.bus.fleet import PARTITIONS, Fleet, call, settings_of, until
 from tests.e2e.conftest import HttpClient, Server, environment, run
+from tests.families import CATALOGUE
 from tests.spec.given import collection_in
 
 ROBOTS = [collection_in(number, PARTITIONS) for number in range(PARTITIONS)]
@@ -193,7 +194,7 @@ def filled(data: Path, count: int, partitions: int = PARTITIONS) -> None:
 
 async def _filled(data: Path, count: int, partitions: int) -> None:
     settings = Settings(data=str(data), model="none", partitions=partitions)
-    node = await asyncio.to_thread(EmbeddedNode, settings)
+    node = await asyncio.to_thread(EmbeddedNode, settings, CATALOGUE)
     try:
         for start in range(0, count, 50):
             await asyncio.gather(*(learn(node, number) for number in range(start, start + 50)))
@@ -306,7 +307,7 @@ async def _runs_meanwhile(broker: Broker, tmp_path: Path, hears_of: str) -> None
     topics = f"moving-{uuid.uuid4().hex[:12]}"
     source = SqliteLog(tmp_path / "embedded" / "log.db", read_only=True)
     target = await KafkaLog.open(broker.bootstrap, PARTITIONS, prefix=topics)
-    node = await KafkaNode.open(settings_of(broker, topics, tmp_path / "node"))
+    node = await KafkaNode.open(settings_of(broker, topics, tmp_path / "node"), CATALOGUE)
     if hears_of != "everything":
         node._members[0]._told = lambda *_: None
     try:

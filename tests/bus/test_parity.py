@@ -19,16 +19,17 @@ import pytest
 from mnemolog.infra.embedder.catalogue import Model
 from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.settings import Settings
-from mnemolog.projections.state.meaning import ENTITY, REFLECTION
+from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.services.api import Answer, Request, own_files
-from mnemolog.services.decider.catalogue import FAMILIES
-from mnemolog.services.node.embedded import EmbeddedNode
-from mnemolog.services.node.kafka import KafkaNode
-from mnemolog.services.node.missing import MissingVectors
+from mnemolog.services.late import Queue
+from mnemolog.services.node.embedded.node import EmbeddedNode
+from mnemolog.services.node.embedding.late import LateVectors
+from mnemolog.services.node.following.rebuild import state_hash
+from mnemolog.services.node.kafka.node import KafkaNode
 from mnemolog.services.node.node import Node
-from mnemolog.services.node.rebuild import state_hash
 from tests.bus.fleet import PARTITIONS, until
 from tests.bus.script import Reply, Script
+from tests.families import CATALOGUE
 
 SEED = 20_251_116
 START_US = 1_760_000_000_000_000
@@ -36,21 +37,21 @@ STEP_US = 60_000_000
 PATIENCE_S = 60.0
 
 
-class Held(MissingVectors):
+class Held(LateVectors):
     """Describes entities between two calls only: while one is under way, how much of it is there
     already would be a matter of chance."""
 
-    def _describe_partition(self, partition: int, model: Model) -> None:
+    def _drain_queue(self, queue: Queue, partition: int, model: Model) -> None:
         while not GO.wait(0.02):
             if self._stopping.is_set():
                 return
         self._hurry.set()  # Otherwise how much is described at once depends on the time.
-        super()._describe_partition(partition, model)
+        super()._drain_queue(queue, partition, model)
 
 
 @pytest.fixture(autouse=True)
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mnemolog.services.node.node.MissingVectors", Held)
+    monkeypatch.setattr("mnemolog.services.node.node.LateVectors", Held)
 
 
 class Stage:
@@ -114,7 +115,7 @@ async def _described(nodes: list[Node]) -> None:
 def _pending(node: Node, partition: int, kind: str) -> int:
     with node.using.shared():
         view = node.projections.states[partition].reader()
-        return node.missing.pending(view, "default/graph", kind).count
+        return node.late.pending(view, "default/graph", kind).count
 
 
 def _settings(data: Path, **more: Any) -> Settings:
@@ -122,7 +123,7 @@ def _settings(data: Path, **more: Any) -> Settings:
 
 
 async def embedded(data: Path, script: Script) -> tuple[list[Reply], str]:
-    node = EmbeddedNode(_settings(data), clock=lambda: CLOCK[0])
+    node = EmbeddedNode(_settings(data), CATALOGUE, clock=lambda: CLOCK[0])
 
     async def settle(partition: int) -> None:
         await _described([node])
@@ -144,7 +145,7 @@ async def on_kafka(
         nodes: list[KafkaNode] = []
         for i in range(count):
             settings = _settings(data / str(i), log=f"kafka://{broker.bootstrap}", topics=topics)
-            nodes.append(await KafkaNode.open(settings, clock=lambda: CLOCK[0]))
+            nodes.append(await KafkaNode.open(settings, CATALOGUE, clock=lambda: CLOCK[0]))
             stack.push_async_callback(nodes[-1].aclose)
             await asyncio.to_thread(nodes[-1].embedder.wait, PATIENCE_S)
 
@@ -191,7 +192,7 @@ def same_on_all(broker: Broker, tmp_path: Path, calls: int) -> None:
     (tmp_path / "files").mkdir()
     expected, state = asyncio.run(embedded(tmp_path / "embedded", script("embedded")))
     played = {reply["tool"] for reply in expected}
-    every = {tool.name for tools in FAMILIES.values() for tool in tools if not tool.internal}
+    every = {tool.name for tool in CATALOGUE.tools.values() if not tool.internal}
     assert played >= every, f"not in the script: {every - played}"
     assert sum("error" not in reply for reply in expected) > calls / 2
     for count in (1, 3):

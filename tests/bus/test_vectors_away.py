@@ -17,12 +17,13 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.vectors.server import ServerVectors
-from mnemolog.services.node.follow import follow_vectors
-from mnemolog.services.node.logs import reading
+from mnemolog.services.node.following.follow import follow_vectors
+from mnemolog.services.node.kafka.logs import reading
 from tests.bus.fleet import Fleet, Robot
 from tests.contract.qdrant_local import LocalServer
 from tests.contract.qdrant_wire import WireServer, serving
 from tests.e2e.conftest import HttpClient, Server, run
+from tests.families import PROJECTED
 
 MODEL = CATALOGUE[DEFAULT_MODEL]
 KEY = "a-key-that-nobody-may-see"
@@ -87,7 +88,7 @@ def by_the_log(data: Path) -> dict[str, str]:
     local = LocalServer()
     index = ServerVectors(local.server(), MODEL.dims, MODEL.name)
     with reading(Settings(data=str(data))) as (log, _):
-        follow_vectors(log, index, MODEL.name)
+        follow_vectors(log, index, PROJECTED, MODEL.name)
     index.commit()
     made = index.digest()
     index.close()

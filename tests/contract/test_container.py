@@ -32,7 +32,9 @@ from mnemolog.infra.settings import Settings, load, qdrant_api_key
 from mnemolog.services.cli.main import cli
 from mnemolog.services.decider.decide import MAX_DECISION_BYTES
 from mnemolog.services.gateway.identity import VERSION
-from mnemolog.services.node.vectors import checked_url
+from mnemolog.services.gateway.tools import Offer
+from mnemolog.services.node.vectors.opening import checked_url
+from tests import families
 from tests.conftest import start_broker
 from tests.contract import container_files as files
 from tests.contract.container_files import ROOT
@@ -81,7 +83,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
 def test_a_node_of_the_compose_file_has_settings_that_hold(settings: Settings) -> None:
     assert settings.brokers is not None
     assert settings.roles
-    assert settings.families
+    assert Offer(families.CATALOGUE, settings.families).families
     assert settings.model in CATALOGUE
     assert settings.host == "0.0.0.0", "on its loopback, nobody outside the container reaches it"
     checked_url(settings.vectors)

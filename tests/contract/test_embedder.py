@@ -41,8 +41,8 @@ from mnemolog.infra.embedder.store import (
     pull,
     verify,
 )
-from mnemolog.projections.entity_text import entity_text
 from mnemolog.services.cli.models import models as models_command
+from mnemolog.services.families.graph.describing.entity_text import entity_text
 
 DEFAULT = CATALOGUE[DEFAULT_MODEL]
 CHINESE = CATALOGUE["bge-small-zh-v1.5"]

@@ -22,8 +22,8 @@ from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import Answer, Event, Follow, Request, Unavailable
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import PartitionDecider
-from mnemolog.services.decider.rules import Rules
-from mnemolog.services.node.embedded import EmbeddedNode
+from mnemolog.services.node.embedded.node import EmbeddedNode
+from tests.families import CATALOGUE, PROJECTED, deciding
 
 PATIENCE_S = 60.0
 """How long a test waits for an event before it fails; nothing is measured by it."""
@@ -67,7 +67,7 @@ class Node:
 @asynccontextmanager
 async def opened(data: Path, **settings: Any) -> AsyncIterator[Node]:
     given = Settings(**{"data": str(data), "model": "none", **settings})
-    node = await asyncio.to_thread(EmbeddedNode, given)
+    node = await asyncio.to_thread(EmbeddedNode, given, CATALOGUE)
     try:
         yield Node(node)
     finally:
@@ -378,8 +378,8 @@ def test_closing_is_said(tmp_path: Path) -> None:
 
 def test_void_decisions_are_left_out(tmp_path: Path) -> None:
     """A displaced decider wrote twice: what it wrote counts for nobody."""
-    log, state = SqliteLog(tmp_path / "log.db"), PartitionState(None, 0, 1)
-    decider = PartitionDecider(state, Rules())
+    log, state = SqliteLog(tmp_path / "log.db"), PartitionState(None, 0, 1, PROJECTED)
+    decider = PartitionDecider(state, deciding())
     for number in range(3):
         call = Call(
             id=f"c{number}",
@@ -390,8 +390,9 @@ def test_void_decisions_are_left_out(tmp_path: Path) -> None:
         )
         data = encode_call(call)
         decider.begin()
-        decision, encoded = decider.decide(data, Inputs())
+        made = decider.decide(data, decider.read(data), Inputs())
         decider.commit()
+        decision, encoded = made.counted.decision, made.encoded
         stale = encode_decision(msgspec.structs.replace(decision, previous=b"\1" * 32))
         assert decode_decision(stale).facts
         rows = [(decision.space, one) for one in (stale, encoded, encoded)]

@@ -17,12 +17,11 @@ from mnemolog.infra.kafka.broker import Broker, BrokerError
 from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import Follow
-from mnemolog.services.counted import Counted
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import PartitionDecider
-from mnemolog.services.decider.rules import Rules
-from mnemolog.services.node.feed import Feed
+from mnemolog.services.node.following.feed import Feed
 from tests.contract.test_feed import Message, changes, following, numbers
+from tests.families import CATALOGUE, PROJECTED, deciding
 
 PARTITIONS = 2
 
@@ -42,14 +41,13 @@ class Deciding:
 
     def __init__(self, log: KafkaLog) -> None:
         self.log = log
-        self.states = [PartitionState(None, p, PARTITIONS) for p in range(PARTITIONS)]
-        self.feed = Feed(log, self.voids, [0, 0], buffer=1000, streams=10, timeout_s=10)
-        self._deciders = [PartitionDecider(state, Rules()) for state in self.states]
+        self.states = [PartitionState(None, p, PARTITIONS, PROJECTED) for p in range(PARTITIONS)]
+        self.feed = Feed(CATALOGUE, log, self.voids, [0, 0], buffer=1000, streams=10, timeout_s=10)
+        self._deciders = [PartitionDecider(state, deciding()) for state in self.states]
         self._calls = 0
 
-    async def voids(self, partition: int, start: int, end: int) -> set[int]:
-        found = self.states[partition].view.all("SELECT offset FROM void")
-        return {row[0] for row in found if start <= row[0] < end}
+    async def voids(self, partition: int, start: int, end: int) -> frozenset[int]:
+        return self.states[partition].view.voids(start, end)
 
     async def learn(self, number: int, collection: str) -> None:
         self._calls += 1
@@ -79,16 +77,16 @@ class Deciding:
             reply=b"{}",
         )
         decider.begin()
-        assert state.apply(state.next_offset, encode_decision(stale)) is False
+        assert state.apply(state.next_offset, encode_decision(stale)) is None
         offset = state.next_offset
-        decision, encoded = decider.decide(data, Inputs())
-        rows = [(space, encode_decision(stale)), (space, encoded)]
+        made = decider.decide(data, decider.read(data), Inputs())
+        rows = [(space, encode_decision(stale)), made.row]
         await self.log.append_calls(partition, [(space, data)])
         assert (await self.log.append_decisions(partition, rows))[-1] == offset
         decider.commit()
-        await asyncio.to_thread(self.feed.publish, partition, Counted(offset, decision))
+        await asyncio.to_thread(self.feed.publish, partition, made.counted)
         # A broker may deliver twice.
-        await asyncio.to_thread(self.feed.publish, partition, Counted(offset, decision))
+        await asyncio.to_thread(self.feed.publish, partition, made.counted)
 
 
 def test_history_and_what_comes_join_without_a_seam(broker: Broker) -> None:

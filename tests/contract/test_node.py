@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
+from mnemolog.projections.graph import state
 from mnemolog.projections.ports import Vector
-from mnemolog.projections.state import graph as state
 from mnemolog.projections.state import store
-from mnemolog.projections.state.store import View
+from mnemolog.projections.state.view import View
 from mnemolog.services.api import Answer
-from mnemolog.services.node import node as nodes
-from mnemolog.services.node import worker
+from mnemolog.services.node import answering
+from mnemolog.services.node.embedded import worker
 from tests.contract.test_feed import PATIENCE_S, Node, run
 
 
@@ -65,7 +65,7 @@ def test_an_answer_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             "These 2 entities have 200 characters of observations; at most 150 are given at a "
             "time: ask for fewer entities"
         )
-        monkeypatch.setattr(nodes, "MAX_REPLY_BYTES", 300)
+        monkeypatch.setattr(answering, "MAX_REPLY_BYTES", 300)
         answer = await node.call("read_graph")
         assert answer.refused
         assert "bytes; at most 300 are given at a time: ask for less" in body(answer)["error"]

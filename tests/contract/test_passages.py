@@ -9,8 +9,8 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.infra.embedder.store import models_dir
 from mnemolog.services.api import Unavailable
-from mnemolog.services.node import passages
-from mnemolog.services.node.passages import Passages
+from mnemolog.services.node.embedding import passages
+from mnemolog.services.node.embedding.passages import Passages
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ from mnemolog.projections.ports import VectorsAway
 from mnemolog.projections.vectors.client import Gone
 from mnemolog.projections.vectors.server import ServerVectors
 from mnemolog.services.counted import Counted
-from mnemolog.services.node.projector import TRIES, Gap, Projector
+from mnemolog.services.node.vectors.projector import TRIES, OutOfOrder, Projector
 from tests.contract.qdrant_local import LocalServer, at_request, away
 from tests.contract.test_vector_index import DIMS, ids, unit
+from tests.families import PROJECTED
 
 MODEL = "test-model"
 SPACE = "acme/robot/arm"
@@ -36,7 +37,7 @@ def decided(number: int, *facts: MemoryLearned | MemoryForgotten, model: str = M
         facts=[encode_fact(fact) for fact in facts],
         inputs=[Embedding(model, unit(number).tobytes())],
     )
-    return Counted(number + number // 2, decision)
+    return Counted(number + number // 2, decision, list(facts))
 
 
 def learned(number: int, model: str = MODEL) -> Counted:
@@ -72,7 +73,7 @@ class Pauses(list[float]):
 
 def projector(local: LocalServer, pauses: Pauses | None = None) -> tuple[Projector, ServerVectors]:
     index = ServerVectors(local.server(), DIMS, MODEL)
-    return Projector(index, MODEL, sleep=Pauses() if pauses is None else pauses), index
+    return Projector(index, PROJECTED, MODEL, sleep=Pauses() if pauses is None else pauses), index
 
 
 def test_what_is_fed_is_found_and_durable(local: LocalServer) -> None:
@@ -102,9 +103,9 @@ def test_a_gap_is_noticed(local: LocalServer) -> None:
     feeder, index = projector(local)
     feeder.checkpoint(0)
     feeder.feed(0, [learned(0), learned(1)])
-    with pytest.raises(Gap, match=r"decides call 3, the next one to be fed is that of 2"):
+    with pytest.raises(OutOfOrder, match=r"decides call 3, the next one to be fed is that of 2"):
         feeder.feed(0, [learned(3)])
-    with pytest.raises(Gap):
+    with pytest.raises(OutOfOrder):
         feeder.feed(0, [learned(2), learned(4)])
     assert index.checkpoint(0) == 1
     feeder.feed(0, [learned(2), learned(3)])
@@ -150,7 +151,7 @@ def test_after_a_rebuild_elsewhere_it_goes_on_in_the_new_collection(local: Local
     feeder.feed(0, [learned(0)])
     rebuilder = ServerVectors(local.server(), DIMS, MODEL)
     fresh = rebuilder.fresh()
-    Projector(fresh, MODEL).feed(0, [learned(0)])
+    Projector(fresh, PROJECTED, MODEL).feed(0, [learned(0)])
     rebuilder.switch_to(fresh)
 
     with pytest.raises(Gone):
@@ -175,6 +176,6 @@ def test_two_projectors_of_one_partition_end_where_one_would(local: LocalServer)
     first.feed(0, log[4:])
     assert second.checkpoint(0) == log[-1].offset
     alone = ServerVectors(LocalServer().server(), DIMS, MODEL)
-    Projector(alone, MODEL).feed(0, log)
+    Projector(alone, PROJECTED, MODEL).feed(0, log)
     assert set(ids(alone, unit(1), space=SPACE)) == {1, 5}
     assert {1, 5} <= set(ids(index, unit(1), space=SPACE))

@@ -11,11 +11,12 @@ from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.vectors.server import ServerVectors
 from mnemolog.services.api import Unavailable
-from mnemolog.services.node import feeder
-from mnemolog.services.node.feeder import rebuild_shared
-from mnemolog.services.node.follow import follow_vectors
-from mnemolog.services.node.projector import Projector
+from mnemolog.services.node.following.follow import follow_vectors
+from mnemolog.services.node.vectors import feeder
+from mnemolog.services.node.vectors.feeder import rebuild_shared
+from mnemolog.services.node.vectors.projector import Projector
 from tests.contract.qdrant_wire import WireServer, serving
+from tests.families import PROJECTED
 from tests.spec.given import Robot, learned
 
 MODEL = CATALOGUE[DEFAULT_MODEL]
@@ -75,7 +76,7 @@ def grow(wire: WireServer, log: GrowingLog, times: int) -> Callable[[], None]:
             log.count += 1
             log.at_end = lambda: None
             index = live(wire)
-            follow_vectors(log, index, MODEL.name)
+            follow_vectors(log, index, PROJECTED, MODEL.name)
             index.close()
             log.at_end = at_end
 
@@ -85,9 +86,9 @@ def grow(wire: WireServer, log: GrowingLog, times: int) -> Callable[[], None]:
 def test_what_is_fed_during_a_rebuild_is_in_the_new_index(
     wire: WireServer, log: GrowingLog
 ) -> None:
-    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), PROJECTED, MODEL, log)
     log.at_end = grow(wire, log, 3)
-    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), PROJECTED, MODEL, log)
     assert log.count == 5
     index = live(wire)
     assert index.checkpoint(0) == 4
@@ -99,21 +100,21 @@ def test_a_rebuild_that_never_catches_up_gives_up_and_says_so(
     wire: WireServer, log: GrowingLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeder, "SWITCH_TRIES", 2)
-    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), PROJECTED, MODEL, log)
     before = live(wire).collection
     log.at_end = grow(wire, log, 5)
     with pytest.raises(Unavailable, match="The vectors on the server were not made anew"):
-        rebuild_shared(Settings(vectors=wire.url), MODEL, log)
+        rebuild_shared(Settings(vectors=wire.url), PROJECTED, MODEL, log)
     assert live(wire).collection == before
     assert [one.name for one in wire.local.get_collections().collections] == [before]
 
 
 def test_a_store_that_was_fed_from_a_longer_log_is_told(wire: WireServer, log: GrowingLog) -> None:
     log.count = 10
-    rebuild_shared(Settings(vectors=wire.url), MODEL, log)
+    rebuild_shared(Settings(vectors=wire.url), PROJECTED, MODEL, log)
     log.count = 4
     index = live(wire)
-    assert Projector(index, MODEL.name).checkpoint(0) == 9
+    assert Projector(index, PROJECTED, MODEL.name).checkpoint(0) == 9
     with pytest.raises(LogError, match="was fed from another log"):
-        follow_vectors(log, index, MODEL.name)
+        follow_vectors(log, index, PROJECTED, MODEL.name)
     index.close()

@@ -10,13 +10,14 @@ import pytest
 
 from mnemolog.events.codec import decode_decision
 from mnemolog.events.robot import Recall
-from mnemolog.projections.recall import Found, read_query, recall
 from mnemolog.projections.text.index import TantivyText
 from mnemolog.projections.vectors.breaker import Breaker
 from mnemolog.projections.vectors.tail import TailedVectors
 from mnemolog.services.counted import Counted
-from mnemolog.services.node.follow import feed_text, feed_vectors
+from mnemolog.services.families.robot.answering.recall import Found, read_query, recall
+from mnemolog.services.node.following.follow import feed_text, feed_vectors
 from tests.contract.qdrant_local import LocalServer, away
+from tests.families import FACTS, PROJECTED
 from tests.spec.given import DIMS, MODEL, NORTH, Robot, at_cosine, learned
 
 
@@ -43,9 +44,10 @@ class Node:
             learned(2, "grip force fifteen newton", vector=NORTH),
         )
         for offset, data in enumerate(self.robot.log):
-            counted = Counted(offset, decode_decision(data))
-            feed_text(self.text, 0, counted, counted.facts())
-            feed_vectors(self.vectors, MODEL.name, 0, counted, counted.facts())
+            decision = decode_decision(data)
+            counted = Counted(offset, decision, FACTS.decode(decision.facts))
+            feed_text(self.text, PROJECTED, 0, counted)
+            feed_vectors(self.vectors, PROJECTED, MODEL.name, 0, counted)
 
     def recall(self, words: str, n: int = 5) -> Found:
         query = read_query("default", Recall(query=words, n=n))

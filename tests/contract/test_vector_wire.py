@@ -15,7 +15,7 @@ from mnemolog.infra.settings import SettingsError
 from mnemolog.projections.ports import Remove, VectorsAway
 from mnemolog.projections.vectors import client, collection
 from mnemolog.projections.vectors.tail import TailedVectors
-from mnemolog.services.node.vectors import checked_key, open_server, open_tailed
+from mnemolog.services.node.vectors.opening import checked_key, open_server, open_tailed
 from tests.contract.qdrant_wire import Fault, serving
 from tests.contract.test_vector_index import DIMS, SPACE, ids, put, unit
 

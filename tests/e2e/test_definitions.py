@@ -14,11 +14,14 @@ import mcp_types
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from mnemolog.services.decider.catalogue import TOOLS
+from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway import identity
-from mnemolog.services.gateway.tools import definitions, schemas
+from mnemolog.services.gateway.tools import Offer
+from mnemolog.services.listed import named as listed
 from tests.e2e.conftest import StdioClient, run
+from tests.families import CATALOGUE
 
+OFFER = Offer(CATALOGUE)
 ROOT = Path(__file__).parents[2]
 ROBOT = {
     "learn",
@@ -56,16 +59,16 @@ UPKEEP = {
 
 
 def test_every_tool_but_the_internal_ones_is_offered() -> None:
-    names = {tool["name"] for tool in definitions()}
-    assert names == {tool.name for tool in TOOLS.values() if not tool.internal}
+    names = {tool["name"] for tool in OFFER.definitions}
+    assert names == {tool.name for tool in CATALOGUE.tools.values() if not tool.internal}
     assert names >= ROBOT | GRAPH | UPKEEP
     assert not any(name.endswith("_tool") for name in names), "aliases are not listed"
 
 
-@pytest.mark.parametrize("tool", definitions(), ids=lambda tool: tool["name"])
+@pytest.mark.parametrize("tool", OFFER.definitions, ids=lambda tool: tool["name"])
 def test_definitions_are_valid_and_tidy(tool: dict[str, object]) -> None:
     mcp_types.Tool.model_validate(tool)
-    schema = schemas()[str(tool["name"])]
+    schema = OFFER.schemas[str(tool["name"])]
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
@@ -79,7 +82,7 @@ def test_definitions_are_valid_and_tidy(tool: dict[str, object]) -> None:
 
 def test_the_schema_says_what_the_service_checks() -> None:
     def takes(tool: str, **arguments: object) -> bool:
-        validator = jsonschema.Draft202012Validator(schemas()[tool])
+        validator = jsonschema.Draft202012Validator(OFFER.schemas[tool])
         return bool(validator.is_valid(arguments))
 
     assert takes("learn", insight="grip at 15N", context='{"a": 1}', collection="fleet 7 抓取")
@@ -112,7 +115,7 @@ def test_the_schema_says_what_the_service_checks() -> None:
 
 
 def test_annotations_tell_reads_from_writes() -> None:
-    told = {tool["name"]: tool["annotations"] for tool in definitions()}
+    told = {tool["name"]: tool["annotations"] for tool in OFFER.definitions}
     assert told["recall"]["readOnlyHint"] is True
     assert told["forget"]["destructiveHint"] is True
     for name in GRAPH:
@@ -134,9 +137,11 @@ def test_annotations_tell_reads_from_writes() -> None:
 
 def test_the_instructions_name_the_tools_that_are_offered() -> None:
     for families in ({"robot"}, {"graph"}, {"robot", "graph"}):
-        words = set(re.findall(r"[a-z]+(?:_[a-z]+)*", identity.instructions(families)))
-        offered = {tool["name"] for tool in definitions(frozenset(families))}
-        named = words & {tool["name"] for tool in definitions()}
+        words = set(
+            re.findall(r"[a-z]+(?:_[a-z]+)*", identity.instructions(listed(FAMILIES, families)))
+        )
+        offered = {tool["name"] for tool in Offer(CATALOGUE, frozenset(families)).definitions}
+        named = words & {tool["name"] for tool in OFFER.definitions}
         assert named <= offered
         assert len(named) >= 6
 
@@ -164,7 +169,7 @@ def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
         "import mnemolog.services.gateway.tools\n"
         "assert 'mcp' not in sys.modules and 'pydantic' not in sys.modules\n"
-        "import mnemolog.services.node.embedded\n"
+        "import mnemolog.services.node.embedded.node\n"
         "assert not {'sklearn', 'scipy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
@@ -174,7 +179,7 @@ def test_only_the_families_asked_for_are_offered(tmp_path: Path) -> None:
     client = StdioClient(tmp_path / "data", "--toolsets", "graph", "--model", "none")
     try:
         told = client.initialize()["result"]["instructions"]
-        assert told == identity.instructions({"graph"})
+        assert told == identity.instructions(listed(FAMILIES, {"graph"}))
         assert "search_nodes" in told and "recall" not in told
         names = {tool["name"] for tool in client.ask("tools/list")["result"]["tools"]}
         assert "create_entities" in names and "learn" not in names

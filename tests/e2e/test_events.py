@@ -19,8 +19,9 @@ import pytest
 from mnemolog.infra.settings import Settings
 from mnemolog.services.gateway import sse
 from mnemolog.services.gateway.calls import Calls
-from mnemolog.services.node.embedded import EmbeddedNode
+from mnemolog.services.node.embedded.node import EmbeddedNode
 from tests.e2e.conftest import PATIENCE_S, HttpClient, Message, Server
+from tests.families import CATALOGUE
 
 WORDS_ONLY = ("--model", "none")
 
@@ -345,7 +346,7 @@ def test_signs_of_life_and_readers_that_take_nothing(
 
     async def test() -> None:
         given = Settings(data=str(tmp_path), model="none", events_streams=1)
-        node = await asyncio.to_thread(EmbeddedNode, given)
+        node = await asyncio.to_thread(EmbeddedNode, given, CATALOGUE)
         ending = asyncio.Event()
         endpoint = sse.Events(Calls(node), None, ending)
         try:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
+from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway import identity
 from tests.e2e.conftest import MNEMOLOG, Server
 from tests.e2e.test_definitions import ROBOT
@@ -64,7 +65,7 @@ def test_the_documented_examples(
             assert client.server_info is not None
             assert client.server_info.name == "mnemolog"
             assert client.server_info.version == identity.VERSION
-            assert client.instructions == identity.instructions(("robot", "graph"))
+            assert client.instructions == identity.instructions(FAMILIES)
             assert {tool.name for tool in (await client.list_tools()).tools} >= ROBOT
             await example(Robot(client), collection)
             with pytest.raises(MCPError) as unknown:

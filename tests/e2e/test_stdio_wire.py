@@ -16,13 +16,15 @@ from typing import Any
 import pytest
 
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway.calls import Calls, Raw, encode
 from mnemolog.services.gateway.connection import Connection
 from mnemolog.services.gateway.identity import HANDSHAKE_VERSIONS
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.pipes import Lines, Output
 from mnemolog.services.gateway.stdio import greeting, serve
-from mnemolog.services.gateway.tools import ALL as FAMILIES
+from mnemolog.services.gateway.tools import Offer
+from tests.families import CATALOGUE
 
 Message = dict[str, Any]
 
@@ -70,8 +72,8 @@ class Wire:
         self.input = Lines(self._server_in)
         self.calls = Calls(service, actor="tester")
 
-        async def open_calls() -> Calls:
-            return self.calls
+        async def open_calls() -> tuple[Calls, Offer]:
+            return self.calls, Offer(CATALOGUE)
 
         self.serving = asyncio.create_task(
             serve(open_calls, self.input, Output(self._server_out), FAMILIES)
@@ -140,7 +142,7 @@ def test_the_greeting_is_what_the_sdk_would_say(version: str) -> None:
         os.close(end)
         calls = Calls(Recorder())
         connection = Connection(calls, Lines(empty), Output(theirs), first=asked)
-        server = build(calls, duplex=True)
+        server = build(calls, Offer(CATALOGUE), duplex=True)
         await server.run(connection, connection, server.create_initialization_options())
         line = await Lines(ours).next()
         for fd in (ours, theirs, empty):
@@ -163,7 +165,7 @@ def test_the_greeting_is_what_the_sdk_would_say(version: str) -> None:
     ],
 )
 def test_only_a_well_formed_initialize_is_greeted(line: bytes) -> None:
-    assert greeting(line, ("graph",)) is None
+    assert greeting(line, FAMILIES) is None
 
 
 def test_initialize_is_answered_once_and_calls_carry_who_and_where() -> None:

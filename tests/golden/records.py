@@ -1,6 +1,6 @@
 """What each golden file holds, as values of today.
 
-`NAME.hex` is the record or fact of that name as version 1 wrote it, in hex. A file is written
+`NAME.hex` is the record or fact of that name as it was first written, in hex. A file is written
 once and never changed: logs with such bytes exist.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mnemolog.events.codec import Fact, encode_call, encode_decision, encode_fact
-from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Truncated
+from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Refusal, Truncated
 from mnemolog.events.graph import (
     EntitiesAccessed,
     EntitiesCoOccurred,
@@ -104,8 +104,12 @@ FACTS: dict[str, Fact] = {
     "robot.session_started.least": SessionStarted(session_id=SESSION, collection="default"),
     "robot.session_ended": SessionEnded(session_id=SESSION, outcome_score=0.75),
     "robot.session_ended.least": SessionEnded(session_id=SESSION),
-    "robot.memories_decayed": MemoriesDecayed(
-        collection="default", rate=0.01, min_days=1.0, floor=0.05
+    "robot.memories_decayed.2": MemoriesDecayed(
+        collection="default",
+        rate=0.01,
+        min_days=1.0,
+        floor=0.05,
+        spared=["constraint", "gotcha", "postmortem"],
     ),
     "robot.memories_consolidated": MemoriesConsolidated(
         session_id=SESSION, kept=5, superseded=[6, 9]
@@ -199,7 +203,28 @@ FACTS: dict[str, Fact] = {
     ),
 }
 
+OLD_FACTS: dict[str, Fact] = {
+    "robot.memories_decayed": FACTS["robot.memories_decayed.2"],
+}
+"""As earlier versions wrote them, and what they are lifted to."""
+
 CALLS: dict[str, Call] = {
+    "call.refused": Call(
+        id="000641d2c3b4a596f0e1d2c3b4a59687",
+        tool="recall",
+        arguments=b'{"query": " "}',
+        space="default/robot/default",
+        received_at_us=1_773_000_000_123_456,
+        refused=Refusal("query must not be empty: say what to look for"),
+    ),
+    "call.refused.code": Call(
+        id="c",
+        tool="cook",
+        arguments=b"{}",
+        space="default/",
+        received_at_us=0,
+        refused=Refusal("Unknown tool 'cook'", -32602),
+    ),
     "call": Call(
         id="000641d2c3b4a596f0e1d2c3b4a59687",
         tool="recall",
@@ -248,6 +273,20 @@ DECISIONS: dict[str, Decision] = {
         key="k-1",
         own_key=True,
         fingerprint=bytes(range(16)),
+    ),
+    "decision.key_space": Decision(
+        call_id="c",
+        call_offset=1,
+        call_hash=bytes(32),
+        previous=bytes(32),
+        at_us=1_773_000_000_123_456,
+        tool="forget",
+        tenant="acme",
+        space="acme/robot/kitchen",
+        reply=b"{}",
+        key="k-2",
+        fingerprint=bytes(range(16)),
+        key_space="acme/robot",
     ),
     "decision.least": Decision(
         call_id="c",

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from mnemolog.events.codec import (
-    decode_call,
-    decode_decision,
-    decode_fact,
-    decode_facts,
-    known_tags,
-    tag_of,
-)
-from tests.golden.records import CALLS, DECISIONS, FACTS, FOLDER, body, encoded, golden
+from mnemolog.events.codec import decode_call, decode_decision, encode_fact, tag_of
+from tests.families import FACTS as KNOWN
+from tests.golden.records import CALLS, DECISIONS, FACTS, FOLDER, OLD_FACTS, body, encoded, golden
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_of_version_1_is_read(name: str) -> None:
+def test_a_call_is_read(name: str) -> None:
     assert decode_call(golden(name)) == CALLS[name]
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_of_version_1_is_read(name: str) -> None:
+def test_a_decision_is_read(name: str) -> None:
     decision = decode_decision(golden(name))
     assert decision == DECISIONS[name]
-    assert decode_facts(decision.facts) == decode_facts(DECISIONS[name].facts)
+    assert KNOWN.decode(decision.facts) == KNOWN.decode(DECISIONS[name].facts)
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_a_fact_of_version_1_is_read(name: str) -> None:
-    assert decode_fact(golden(name)) == FACTS[name]
+def test_a_fact_is_read(name: str) -> None:
+    assert KNOWN.decode_one(golden(name)) == FACTS[name]
+
+
+@pytest.mark.parametrize("name", OLD_FACTS)
+def test_a_fact_of_an_earlier_version_is_lifted(name: str) -> None:
+    assert KNOWN.decode_one(golden(name)) == OLD_FACTS[name]
+    assert bytes(encode_fact(OLD_FACTS[name])) != golden(name)
 
 
 @pytest.mark.parametrize("name", encoded())
@@ -38,11 +38,14 @@ def test_it_is_still_written_so(name: str) -> None:
 
 
 def test_every_fact_there_is_has_golden_bytes() -> None:
-    assert {tag_of(type(fact)) for fact in FACTS.values()} == set(known_tags())
+    assert {tag_of(type(fact)) for fact in FACTS.values()} == set(KNOWN.tags)
 
 
 def test_no_golden_file_is_left_without_its_value() -> None:
-    assert {path.name.removesuffix(".hex") for path in FOLDER.glob("*.hex")} == set(encoded())
+    assert {path.name.removesuffix(".hex") for path in FOLDER.glob("*.hex")} == {
+        *encoded(),
+        *OLD_FACTS,
+    }
 
 
 def test_the_records_shape() -> None:
@@ -51,6 +54,9 @@ def test_the_records_shape() -> None:
     assert (kind, version) == ("call", 1)
     assert set(rest) == {"id", "tool", "arguments", "space", "received_at_us"}, (
         "defaults cost nothing"
+    )
+    assert body(golden("call.refused"))[:2] == ["call", 2], (
+        "an earlier program does not carry it out"
     )
     kind, version, _ = body(golden("decision.least"))
     assert (kind, version) == ("decision", 1)

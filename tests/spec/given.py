@@ -13,13 +13,13 @@ what the specification says it is. A sentence that ends in `…` stands for any 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 
-from mnemolog.events.codec import Fact, decode_facts, encode_call, encode_decision, encode_fact
-from mnemolog.events.envelope import Answered, Call, Decision, Embedding, sha256
+from mnemolog.events.codec import Fact, encode_call, encode_decision, encode_fact
+from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Refusal, sha256
 from mnemolog.events.ids import partition_of_space, session_id
 from mnemolog.events.robot import (
     MemoriesConsolidated,
@@ -29,19 +29,20 @@ from mnemolog.events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from mnemolog.projections.state import robot as state
-from mnemolog.projections.state.robot import robot_space
+from mnemolog.projections.robot import state
+from mnemolog.projections.robot.state import robot_space
 from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import PartitionDecider
-from mnemolog.services.decider.rules import Rules
-from mnemolog.services.decider.tool import Model
+from mnemolog.services.reader.reader import VectorModel
+from tests.families import CATALOGUE, deciding
 
 DAY_US = 86_400_000_000
 NOW_US = 20_000 * DAY_US
 """The time of everything that does not say another."""
 
-MODEL = Model("spec-model", 0.875)
+MODEL = VectorModel("spec-model", 0.875)
 DIMS = 8
 
 
@@ -78,12 +79,12 @@ def at_cosine(cosine: float, axis: int = 1) -> bytes:
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that has happened, when, and in whose collection."""
+    """A fact that has happened, when, and in whose space."""
 
     fact: Fact
     at_us: int
     tenant: str
-    collection: str
+    space: str
     inputs: list[Embedding]
 
 
@@ -93,10 +94,13 @@ def happened(
     at_us: int = NOW_US,
     tenant: str = "default",
     collection: str = "default",
+    space: str | None = None,
     vector: bytes | None = None,
 ) -> Given:
+    """In a robot's collection, unless a space is named."""
     inputs = [] if vector is None else [Embedding(MODEL.name, vector)]
-    return Given(fact=fact, at_us=at_us, tenant=tenant, collection=collection, inputs=inputs)
+    place = robot_space(tenant, collection) if space is None else space
+    return Given(fact=fact, at_us=at_us, tenant=tenant, space=place, inputs=inputs)
 
 
 def learned(
@@ -173,10 +177,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     call_id: str | None = None
     answered: Answered | None = None
+    refused: Refusal | None = None
     vectors: Mapping[str, bytes] = {}
 
 
-_ENVELOPE = ("at_us", "tenant", "key", "call_id", "answered", "vectors")
+_ENVELOPE = ("at_us", "tenant", "key", "call_id", "answered", "refused", "vectors")
 
 
 def ask(tool: str, **given: Any) -> Ask:
@@ -229,19 +234,20 @@ def collection_in(partition: int, partitions: int) -> str:
 # --- the scenario --------------------------------------------------------------------------------
 
 
-class Robot:
+class Scenario:
     """One partition from nothing, and what has been decided in it so far."""
 
     def __init__(
         self,
-        rules: Rules | None = None,
-        *,
-        model: Model | None = MODEL,
+        *rules: msgspec.Struct,
+        model: VectorModel | None = MODEL,
         partition: int = 0,
         partitions: int = 1,
+        catalogue: Catalogue = CATALOGUE,
     ) -> None:
-        self.state = PartitionState(None, partition, partitions)
-        self.decider = PartitionDecider(self.state, rules or Rules())
+        self.catalogue = catalogue
+        self.state = PartitionState(None, partition, partitions, catalogue.projected)
+        self.decider = PartitionDecider(self.state, deciding(*rules, catalogue=catalogue))
         self.model = model
         self.log: list[bytes] = []
         self.decision: Decision | None = None
@@ -250,7 +256,7 @@ class Robot:
 
     # given
 
-    def given(self, *facts: Given) -> Robot:
+    def given(self, *facts: Given) -> Self:
         """Each fact in a decision of its own, in this order."""
         for one in facts:
             head = self.state.head
@@ -262,7 +268,7 @@ class Robot:
                 at_us=max(one.at_us, head.at_us),
                 tool="given",
                 tenant=one.tenant,
-                space=robot_space(one.tenant, one.collection),
+                space=one.space,
                 reply=b"{}",
                 facts=[encode_fact(one.fact)],
                 inputs=one.inputs,
@@ -272,66 +278,55 @@ class Robot:
 
     # when
 
-    def when(self, asked: Ask) -> Robot:
+    def when(self, asked: Ask) -> Self:
         self._asked += 1
         call = Call(
             id=asked.call_id or f"call-{self._asked}",
             tool=asked.tool,
             arguments=asked.arguments,
-            space=f"{asked.tenant}/robot",
+            space=f"{asked.tenant}/",
             received_at_us=asked.at_us,
             tenant=asked.tenant,
             idempotency_key=asked.key,
             answered=asked.answered,
+            refused=asked.refused,
         )
         return self.when_bytes(encode_call(call), asked.vectors)
 
-    def when_bytes(self, data: bytes, vectors: Mapping[str, bytes] | None = None) -> Robot:
+    def when_bytes(self, data: bytes, vectors: Mapping[str, bytes] | None = None) -> Self:
         """As `when`, with the record as it lies on the log."""
         self._before = self.state.digest()
         self.decider.begin()
         # Without a model there is nobody to make vectors.
         inputs = Inputs(self.model, vectors or {}) if self.model else Inputs()
-        self.decision, encoded = self.decider.decide(data, inputs)
+        made = self.decider.decide(data, self.decider.read(data), inputs)
         self.decider.commit()
-        self.log.append(encoded)
+        self.decision = made.counted.decision
+        self.log.append(made.encoded)
         return self
 
     # then
 
-    def then(self, *facts: Fact) -> Robot:
+    def then(self, *facts: Fact) -> Self:
         """Exactly these facts follow, in this order, and the call is not refused."""
         decision = self._decided()
         assert not decision.refused, f"refused: {decision.reply.decode()}"
-        assert decode_facts(decision.facts) == list(facts)
+        assert self.decode(decision) == list(facts)
         return self
 
-    def then_reply(self, reply: dict[str, Any]) -> Robot:
+    def then_reply(self, reply: dict[str, Any]) -> Self:
         """The caller is told this, neither more nor less."""
         assert not self._decided().refused, f"refused: {self._decided().reply.decode()}"
         assert self.reply == reply
         return self
 
-    def then_reply_has(self, **parts: Any) -> Robot:
+    def then_reply_has(self, **parts: Any) -> Self:
         """The caller is told this, among other things."""
         assert not self._decided().refused, f"refused: {self._decided().reply.decode()}"
         assert {name: self.reply.get(name) for name in parts} == parts
         return self
 
-    def then_created(self, memory_id: int) -> Robot:
-        return self.then_reply_has(status="created", memory_id=memory_id)
-
-    def then_duplicate(self, existing_id: int, method: str, similarity: float) -> Robot:
-        return self.then_reply(
-            {
-                "status": "duplicate",
-                "method": method,
-                "existing_id": existing_id,
-                "similarity": similarity,
-            }
-        )
-
-    def then_refused(self, sentence: str) -> Robot:
+    def then_refused(self, sentence: str) -> Self:
         """The call is refused with this sentence, and leaves no trace in the state."""
         decision = self._decided()
         assert decision.refused, f"not refused: {decision.reply.decode()}"
@@ -343,7 +338,7 @@ class Robot:
             assert error == sentence
         return self.then_nothing_changed()
 
-    def then_nothing_changed(self) -> Robot:
+    def then_nothing_changed(self) -> Self:
         """No fact follows, and the state is what it was."""
         assert self._decided().facts == []
         assert self.state.digest() == self._before
@@ -356,19 +351,19 @@ class Robot:
         decoded: dict[str, Any] = msgspec.json.decode(self._decided().reply)
         return decoded
 
-    def memory(self, number: int) -> state.Memory:
-        found = state.memory(self.state.view, number)
-        assert found is not None, f"there is no memory {number}"
-        return found
-
     def rebuilt(self) -> PartitionState:
         """Another state, from the decisions alone."""
-        fresh = PartitionState(None, self.state.partition, self.state.partitions)
+        fresh = PartitionState(
+            None, self.state.partition, self.state.partitions, self.catalogue.projected
+        )
         fresh.begin()
         for offset, data in enumerate(self.log):
             fresh.apply(offset, data)
         fresh.commit()
         return fresh
+
+    def decode(self, decision: Decision) -> list[Fact]:
+        return self.catalogue.projected.facts.decode(decision.facts)
 
     def _decided(self) -> Decision:
         assert self.decision is not None, "nothing was asked: use when(...) first"
@@ -376,6 +371,29 @@ class Robot:
 
     def _take(self, data: bytes) -> None:
         self.state.begin()
-        assert self.state.apply(self.state.next_offset, data), "what is given has to count"
+        facts = self.state.apply(self.state.next_offset, data)
+        assert facts is not None, "what is given has to count"
         self.state.commit()
         self.log.append(data)
+
+
+class Robot(Scenario):
+    """A scenario in which memories are learned."""
+
+    def then_created(self, memory_id: int) -> Self:
+        return self.then_reply_has(status="created", memory_id=memory_id)
+
+    def then_duplicate(self, existing_id: int, method: str, similarity: float) -> Self:
+        return self.then_reply(
+            {
+                "status": "duplicate",
+                "method": method,
+                "existing_id": existing_id,
+                "similarity": similarity,
+            }
+        )
+
+    def memory(self, number: int) -> state.Memory:
+        found = state.memory(self.state.view, number)
+        assert found is not None, f"there is no memory {number}"
+        return found

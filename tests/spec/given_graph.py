@@ -17,14 +17,20 @@ import numpy as np
 from msgspec.structs import replace
 
 from mnemolog.events.arguments import Refused
-from mnemolog.events.envelope import Answered, Call
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Answered, Call, Refusal
+from mnemolog.projections.graph.state import graph_space
 from mnemolog.projections.ports import Vector
 from mnemolog.projections.state.store import PartitionState
-from mnemolog.services.decider.catalogue import TOOLS, read_call
-from mnemolog.services.decider.tool import Reader
-from tests.spec.given import Ask, Robot, ask
+from mnemolog.services.reader.reader import Reader
+from tests.spec.given import Ask, Given, Scenario, ask, happened
 
 Reply = dict[str, Any]
+
+
+def stated(fact: Fact, *, tenant: str = "default", **more: Any) -> Given:
+    """A fact that has happened to a tenant's graph."""
+    return happened(fact, tenant=tenant, space=graph_space(tenant), **more)
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ def description(
 # --- the scenario --------------------------------------------------------------------------------
 
 
-class Graph(Robot):
+class Graph(Scenario):
     """A partition from nothing; `answer` is what the last read told its caller. `passages` has the
     vectors of texts that reads compare: a text that is not in it is not covered by the model, and
     None stands for a model that is not there."""
@@ -142,9 +148,13 @@ class Graph(Robot):
     """How many texts reads had embedded."""
 
     def when(self, asked: Ask) -> Self:
-        tool = TOOLS.get(asked.tool)
+        tool = self.catalogue.tools.get(asked.tool)
         if tool is not None and tool.answer is not None and asked.answered is None:
-            asked = replace(asked, answered=self._answered(asked))
+            found = self._answered(asked)
+            if isinstance(found, Refusal):
+                asked = replace(asked, refused=found)
+            else:
+                asked = replace(asked, answered=found)
         super().when(asked)
         return self
 
@@ -167,7 +177,7 @@ class Graph(Robot):
     def told(self, asked: Ask) -> Reply:
         """What a read tells its caller, or the reply of a write."""
         self.when(asked).then_taken()
-        tool = TOOLS[asked.tool]
+        tool = self.catalogue.tools[asked.tool]
         return self.answer if tool.reads else self.reply
 
     def names(self, asked: Ask) -> list[str]:
@@ -192,7 +202,8 @@ class Graph(Robot):
         rows = self.state.view.all("SELECT first, second, times FROM together")
         return {(first, second): times for first, second, times in rows}
 
-    def _answered(self, asked: Ask) -> Answered | None:
+    def _answered(self, asked: Ask) -> Answered | Refusal | None:
+        """As a node answers it: what it refuses goes to the log with its sentence."""
         call = Call(
             id="read",
             tool=asked.tool,
@@ -201,11 +212,10 @@ class Graph(Robot):
             received_at_us=asked.at_us,
             tenant=asked.tenant,
         )
-        try:
-            tool, args = read_call(call)
-        except Refused:
-            return Answered(ids=[])
-        assert tool.answer is not None
+        read = self.catalogue.read(call, self.state.partitions)
+        if read.refused is not None:
+            return None
+        assert read.tool is not None and read.tool.answer is not None
         # The reads of the graph look at the state alone.
         reader = Reader(
             self.state.reader(),
@@ -216,9 +226,9 @@ class Graph(Robot):
             self.model,
         )
         try:
-            found = tool.answer(reader, call, args)
-        except Refused:
-            return None  # A gateway has the decider refuse it.
+            found = read.tool.answer(reader, read.call, read.args)
+        except Refused as refused:
+            return Refusal(refused.sentence, refused.code)
         self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
         return Answered(ids=found.ids, mode=found.mode)
 

@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mnemolog.events.arguments import Arguments
 from mnemolog.events.codec import encode_call
 from mnemolog.events.envelope import Call
 from mnemolog.events.graph import Migrate
 from mnemolog.services.api import Answer, Files, Unavailable
 from mnemolog.services.decider.decide import Inputs
-from mnemolog.services.decider.graph.exports import ExportGraph, answer_export
-from mnemolog.services.decider.graph.imports import CHUNK
-from mnemolog.services.decider.tool import Reader, Tool
-from mnemolog.services.imports.anthropic import write_entity, write_relation
-from mnemolog.services.node.imports import Edge, carry_out
+from mnemolog.services.decider.tool import Edge
+from mnemolog.services.families.graph.answering.exports import ExportGraph, answer_export
+from mnemolog.services.families.graph.deciding.imports import CHUNK
+from mnemolog.services.families.graph.importing.anthropic import write_entity, write_relation
+from mnemolog.services.families.graph.importing.importing import carry_out
+from mnemolog.services.reader.reader import Reader
 from tests.spec.given import NOW_US
 from tests.spec.given_graph import Graph
 
@@ -58,14 +58,13 @@ class Store:
         )
         edge = Edge(
             self._submit,
-            0,
             lambda: self.stopping,
             lambda *done: self.told.append(done),
             10.0,
             lambda: NOW_US,
+            files or Files(cwd="/", home="/nowhere"),
         )
-        found = files or Files(cwd="/", home="/nowhere")
-        answer = self._submit(carry_out(edge, call, args, found), 0, None, None).result()
+        answer = self._submit(carry_out(edge, call, args)).result()
         reply: Reply = msgspec.json.decode(answer.reply)
         assert answer.refused is ("error" in reply)
         return reply
@@ -97,9 +96,7 @@ class Store:
             after, more = page["after"], page["more"]
         return rows, after
 
-    def _submit(
-        self, call: Call, partition: int, tool: Tool | None, args: Arguments | None
-    ) -> Future[Answer]:
+    def _submit(self, call: Call) -> Future[Answer]:
         if call.tool == CHUNK and self.break_off_after is not None:
             if self.break_off_after == 0:
                 raise Unavailable("broken off")
@@ -120,9 +117,10 @@ class Store:
         """As the scenario does, but without comparing the state before and after."""
         decider = self.graph.decider
         decider.begin()
-        self.graph.decision, encoded = decider.decide(data, Inputs())
+        made = decider.decide(data, decider.read(data), Inputs())
         decider.commit()
-        self.graph.log.append(encoded)
+        self.graph.decision = made.counted.decision
+        self.graph.log.append(made.encoded)
 
 
 def counts(reply: Reply) -> tuple[int, int, int, int]:

@@ -13,24 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 
 from mnemolog.events.arguments import Refused
-from mnemolog.events.codec import decode_facts
-from mnemolog.events.envelope import Answered, Call
+from mnemolog.events.envelope import Answered, Call, Refusal
+from mnemolog.projections.graph import meaning
 from mnemolog.projections.ports import Vector
-from mnemolog.projections.state import meaning
 from mnemolog.projections.text.index import TantivyText
 from mnemolog.projections.vectors.edge import EdgeVectors
 from mnemolog.services.counted import Counted
-from mnemolog.services.decider.catalogue import TOOLS, read_call
-from mnemolog.services.decider.graph.describe import describe as descriptions_of
-from mnemolog.services.decider.tool import Reader
-from mnemolog.services.node.follow import feed_text, feed_vectors
-from tests.spec.given import DIMS, MODEL, Ask, Robot, ask
+from mnemolog.services.families.graph.describing import describe as describing
+from mnemolog.services.node.following.follow import feed_text, feed_vectors
+from mnemolog.services.reader.reader import Reader
+from tests.spec.given import DIMS, MODEL, Ask, ask
 from tests.spec.given_graph import Graph, Reply, describe
 
 
@@ -72,13 +70,14 @@ class Meant(Graph):
         self.vectors.close()
         self.vectors = lags
 
-    def when_bytes(self, data: bytes, vectors: Any = None) -> Robot:
+    def when_bytes(self, data: bytes, vectors: Any = None) -> Self:
         offset = self.state.next_offset
         super().when_bytes(data, vectors)
         assert self.decision is not None
-        counted, facts = Counted(offset, self.decision), decode_facts(self.decision.facts)
-        feed_text(self.text, 0, counted, facts)
-        feed_vectors(self.vectors, MODEL.name, 0, counted, facts)
+        counted = Counted(offset, self.decision, self.decode(self.decision))
+        projected = self.catalogue.projected
+        feed_text(self.text, projected, 0, counted)
+        feed_vectors(self.vectors, projected, MODEL.name, 0, counted)
         return self
 
     def described(self, **vectors: bytes) -> Meant:
@@ -90,7 +89,7 @@ class Meant(Graph):
         view = self.state.view
         found = meaning.undescribed(view, MODEL.name, 10_000)
         found = [one for one in found if one.space == f"{tenant}/graph"]
-        made = descriptions_of(view, found, words, lambda _: True)
+        made = describing.descriptions(view, found, words, lambda _: True)
         rows, given = [], {}
         for one in made:
             name = one.text.split(" (")[0] if one.kind == "entity" else one.text
@@ -114,8 +113,8 @@ class Meant(Graph):
         """Names of the entities, or texts of the reflections, that a search finds, best first."""
         return [one.get("name") or one["content"] for one in self.rows(asked)]
 
-    def _answered(self, asked: Ask) -> Answered | None:
-        tool = TOOLS[asked.tool]
+    def _answered(self, asked: Ask) -> Answered | Refusal | None:
+        tool = self.catalogue.tools[asked.tool]
         if not tool.awaits:
             return super()._answered(asked)
         call = Call(
@@ -134,15 +133,18 @@ class Meant(Graph):
             self.text,
             self.vectors,
             self._embed,
+            model=self.model,
             loaded=lambda: MODEL.name if self.has_model else None,
             pending=pending,
         )
+        read = self.catalogue.read(call, self.state.partitions)
+        if read.refused is not None:
+            return None
+        assert tool.answer is not None
         try:
-            _, args = read_call(call)
-            assert tool.answer is not None
-            found = tool.answer(reader, call, args)
-        except Refused:
-            return None  # As a node: the decider refuses it, on the log.
+            found = tool.answer(reader, read.call, read.args)
+        except Refused as refused:
+            return Refusal(refused.sentence, refused.code)
         self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
         return Answered(ids=found.ids, mode=found.mode)
 

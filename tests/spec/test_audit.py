@@ -9,7 +9,8 @@ from mnemolog.events.envelope import GENESIS, Call, Decision, sha256
 from mnemolog.infra.log.sqlite import SqliteLog
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.audit import entry_of, latest
-from mnemolog.services.node.follow import follow_state
+from mnemolog.services.node.following.follow import follow_state
+from tests.families import FACTS, PROJECTED
 
 
 def test_a_call_is_shown_with_the_decision_that_counts(tmp_path: Path) -> None:
@@ -21,15 +22,15 @@ def test_a_call_is_shown_with_the_decision_that_counts(tmp_path: Path) -> None:
     second = _decided(calls, 1, sha256(first), "second")
     decisions = [first, displaced, _decided(calls, 1, sha256(displaced), "displaced"), second]
     log = SqliteLog(tmp_path / "log.db")
-    state = PartitionState(None, 0, 1)
+    state = PartitionState(None, 0, 1, PROJECTED)
     log.append(0, [("s", one) for one in calls], [("s", one) for one in decisions])
     follow_state(log, state)
-    void = {row[0] for row in state.view.all("SELECT offset FROM void")}
+    void = state.view.voids()
     assert void == {1, 2}
     for offset, reply in enumerate(("first", "second")):
-        entry = entry_of(log, 0, offset, void)
+        entry = entry_of(log, FACTS, 0, offset, void)
         assert entry is not None and entry.reply == reply
-    assert [one.reply for one in latest(log, 0, void)] == ["second", "first"]
+    assert [one.reply for one in latest(log, FACTS, 0, void)] == ["second", "first"]
     log.shut()
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemolog.projections.entity_text import BETWEEN, entity_text
+from mnemolog.services.families.graph.describing.entity_text import BETWEEN, entity_text
 
 
 def words(text: str) -> int:

@@ -75,4 +75,6 @@ def test_imports_run_one_way(module: str) -> None:
 def test_there_is_something_to_look_at() -> None:
     packages = {one.split("/")[0] for one in modules()}
     assert packages == set(PACKAGES)
-    assert any(package == "infra" for _, package in imported(ROOT / "services/node/embedded.py"))
+    assert any(
+        package == "infra" for _, package in imported(ROOT / "services/node/embedded/node.py")
+    )

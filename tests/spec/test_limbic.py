@@ -6,7 +6,7 @@ from math import exp, log2
 
 import pytest
 
-from mnemolog.projections.limbic import (
+from mnemolog.projections.ranking.limbic import (
     Together,
     Use,
     base_of_meaning,

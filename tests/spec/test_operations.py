@@ -44,7 +44,7 @@ def limits() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "at_most"), limits())
 def test_every_limit_is_what_the_code_has(name: str, at_most: str) -> None:
     module, _, constant = name.rpartition(".")
-    assert getattr(importlib.import_module(module), constant) == float(at_most)
+    assert getattr(importlib.import_module(f"mnemolog.{module}"), constant) == float(at_most)
 
 
 def test_every_metric_is_listed(tmp_path: Path) -> None:

@@ -10,27 +10,26 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mnemolog.events import codec
 from mnemolog.events.codec import (
+    NEWEST,
     Fact,
     NewerVersion,
     Undecodable,
     decode_call,
     decode_decision,
-    decode_fact,
-    decode_facts,
     encode_call,
     encode_decision,
     encode_fact,
-    known_tags,
-    register,
-    register_upcast,
     tag_of,
 )
 from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Truncated
+from mnemolog.events.graph import LANGUAGE as GRAPH
+from mnemolog.events.language import Facts, Language, Upcast
+from mnemolog.events.robot import LANGUAGE as ROBOT
 from mnemolog.events.robot import MemoryForgotten
 
-FACT_TYPES = [codec._facts[tag][0] for tag in known_tags()]
+FACT_TYPES = [*ROBOT.facts, *GRAPH.facts]
+KNOWN = Facts([ROBOT, GRAPH])
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
     str: st.text(max_size=20),
@@ -84,8 +83,8 @@ def test_a_decision_is_read_back_as_it_was(decision: Decision) -> None:
 def test_every_fact_is_read_back_as_it_was(fact_type: type[Fact]) -> None:
     @given(values(fact_type))
     def check(fact: Fact) -> None:
-        assert decode_fact(bytes(encode_fact(fact))) == fact
-        assert decode_facts([encode_fact(fact)] * 2) == [fact, fact]
+        assert KNOWN.decode_one(bytes(encode_fact(fact))) == fact
+        assert KNOWN.decode([encode_fact(fact)] * 2) == [fact, fact]
 
     check()
 
@@ -94,7 +93,7 @@ def test_every_fact_is_read_back_as_it_was(fact_type: type[Fact]) -> None:
 
 
 def decodes_or_says_so(data: bytes) -> None:
-    for decode in (decode_call, decode_decision, decode_fact):
+    for decode in (decode_call, decode_decision, KNOWN.decode_one):
         try:
             decode(data)
         except (Undecodable, NewerVersion) as error:
@@ -169,10 +168,10 @@ def test_a_call_holds_no_number_that_a_store_cannot(field: str, value: Any) -> N
 def test_a_record_of_a_newer_version_asks_for_an_upgrade(kind: str, decode: Any, body: Any) -> None:
     with pytest.raises(
         NewerVersion,
-        match=f"a {kind} of version 2 was written by a newer mnemolog; "
-        "this one reads up to version 1: upgrade it",
+        match=f"a {kind} of version {NEWEST[kind] + 1} was written by a newer mnemolog; "
+        f"this one reads up to version {NEWEST[kind]}: upgrade it",
     ):
-        decode(msgspec.msgpack.encode((kind, 2, body)))
+        decode(msgspec.msgpack.encode((kind, NEWEST[kind] + 1, body)))
 
 
 def test_an_unknown_fact_asks_for_an_upgrade() -> None:
@@ -182,66 +181,95 @@ def test_an_unknown_fact_asks_for_an_upgrade() -> None:
         match=r"the fact 'robot\.memory_learned/2' is not known to this version; "
         "upgrade mnemolog to read this log",
     ):
-        decode_fact(data)
+        KNOWN.decode_one(data)
 
 
 def test_a_field_that_is_not_known_yet_does_no_harm() -> None:
     data = msgspec.msgpack.encode(
         {"type": "robot.memory_forgotten", "memory_id": 1, "reason": "old", "mood": "sad"}
     )
-    assert decode_fact(data) == MemoryForgotten(memory_id=1, reason="old")
+    assert KNOWN.decode_one(data) == MemoryForgotten(memory_id=1, reason="old")
 
 
 # --- what is older -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def upcasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two made-up old versions of a fact; they are gone after the test."""
-    monkeypatch.setattr(codec, "_upcasts", {})
-
-    def upcast_v1_v2(body: dict[str, Any]) -> dict[str, Any]:
-        return {"memory": body["number"], "reason": body["why"]}
-
-    def upcast_v2_v3(body: dict[str, Any]) -> dict[str, Any]:
-        return {"memory_id": body["memory"], "reason": body["reason"].strip()}
-
-    register_upcast("spec.gone", "spec.gone/2", upcast_v1_v2)
-    register_upcast("spec.gone/2", "robot.memory_forgotten", upcast_v2_v3)
+def gone_v1_v2(body: dict[str, Any]) -> dict[str, Any]:
+    return {"memory": body["number"], "reason": body["why"]}
 
 
-@pytest.mark.usefixtures("upcasts")
+def gone_v2_v3(body: dict[str, Any]) -> dict[str, Any]:
+    return {"memory_id": body["memory"], "reason": body["reason"].strip()}
+
+
+LIFTED = Facts(
+    [
+        Language(
+            name="robot",
+            facts=(MemoryForgotten,),
+            upcasts=(
+                Upcast("robot.gone", "robot.gone/2", gone_v1_v2),
+                Upcast("robot.gone/2", "robot.memory_forgotten", gone_v2_v3),
+            ),
+        )
+    ]
+)
+"""With two made-up old versions of a fact."""
+
+
 def test_old_facts_are_lifted_one_version_at_a_time() -> None:
     expected = MemoryForgotten(memory_id=7, reason="old")
-    first = {"type": "spec.gone", "number": 7, "why": " old "}
-    second = {"type": "spec.gone/2", "memory": 7, "reason": "old "}
+    first = {"type": "robot.gone", "number": 7, "why": " old "}
+    second = {"type": "robot.gone/2", "memory": 7, "reason": "old "}
     today = {"type": "robot.memory_forgotten", "memory_id": 7, "reason": "old"}
     raw = [msgspec.Raw(msgspec.msgpack.encode(one)) for one in (first, second, today)]
-    assert decode_facts(raw) == [expected] * 3
+    assert LIFTED.decode(raw) == [expected] * 3
 
 
-@pytest.mark.usefixtures("upcasts")
 @pytest.mark.parametrize("rest", [{}, {"number": 7, "why": 3}, {"number": "seven", "why": "x"}])
 def test_an_old_fact_that_cannot_be_lifted_is_said_to_be_unreadable(rest: dict[str, Any]) -> None:
     with pytest.raises(Undecodable):
-        decode_fact(msgspec.msgpack.encode({"type": "spec.gone", **rest}))
+        LIFTED.decode_one(msgspec.msgpack.encode({"type": "robot.gone", **rest}))
 
 
 # --- tags ----------------------------------------------------------------------------------------
 
 
-def test_two_facts_cannot_have_one_tag() -> None:
-    class Another(Fact, frozen=True, tag="robot.memory_forgotten"):
-        pass
-
-    with pytest.raises(ValueError, match=r"two facts are called robot\.memory_forgotten"):
-        register(Another)
+class Another(Fact, frozen=True, tag="robot.memory_forgotten"):
+    pass
 
 
-def test_registering_again_is_nothing_new() -> None:
-    before = known_tags()
-    register(MemoryForgotten)
-    assert known_tags() == before
+class Strange(Fact, frozen=True, tag="kitchen.cup_broken"):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("language", "problem"),
+    [
+        ({"facts": (MemoryForgotten, Another)}, "two facts of the family robot have one tag"),
+        ({"facts": (Strange,)}, r"kitchen\.cup_broken is no tag of the family robot"),
+        (
+            {"facts": (), "upcasts": (Upcast("robot.a", "robot.b", dict),)},
+            r"an upcast leads to robot\.b, which the family does not know",
+        ),
+    ],
+)
+def test_a_language_that_is_not_whole_is_not_made(language: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Language(name="robot", **language)
+
+
+def test_two_languages_cannot_have_one_name() -> None:
+    with pytest.raises(ValueError, match="two languages have one name"):
+        Facts([ROBOT, Language(name="robot", facts=())])
+
+
+def test_who_knows_one_language_does_not_know_another() -> None:
+    """What can be read is what was asked for, whatever has been imported."""
+    data = bytes(encode_fact(MemoryForgotten(memory_id=1, reason="old")))
+    assert Facts([ROBOT]).decode_one(data) == MemoryForgotten(memory_id=1, reason="old")
+    with pytest.raises(NewerVersion, match="is not known to this version"):
+        Facts([GRAPH]).decode_one(data)
 
 
 def test_the_structs_of_the_envelope_are_known_here() -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from mnemolog.events.graph import EntityDescribed, ReflectionEmbedded
-from mnemolog.projections.state import meaning
-from mnemolog.services.decider.graph.describe import describe as descriptions_of
-from mnemolog.services.decider.tool import Model
+from mnemolog.projections.graph import meaning
+from mnemolog.services.families.graph.describing.describe import descriptions as descriptions_of
+from mnemolog.services.reader.reader import VectorModel
 from tests.spec.given import MODEL, NORTH, Ask
 from tests.spec.given_graph import (
     Graph,
@@ -27,7 +27,7 @@ from tests.spec.given_graph import (
 )
 
 A = "A (Tool): x"
-OTHER = Model("other-model", 0.9)
+OTHER = VectorModel("other-model", 0.9)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def graph(graph: Graph) -> Graph:
     return graph
 
 
-def waiting(graph: Graph, model: Model = MODEL) -> list[tuple[str, int]]:
+def waiting(graph: Graph, model: VectorModel = MODEL) -> list[tuple[str, int]]:
     return [
         (one.kind, one.number) for one in meaning.undescribed(graph.state.view, model.name, 100)
     ]

@@ -10,17 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemolog.events.codec import decode_decision
-from mnemolog.projections.state import graph as state
-from mnemolog.services.cli.lives import (
-    Fact,
-    Relation,
-    Subject,
-    concerns,
-    explained,
-    life_of,
-    sentence,
-)
+from mnemolog.projections.graph import state
 from mnemolog.services.facts import facts_of
+from mnemolog.services.families.graph.told import Entity, Reflection, Relation, Said
+from mnemolog.services.told import FactRow, Thing, life_of
 from tests.spec.given import Ask
 from tests.spec.given_graph import (
     Graph,
@@ -51,32 +44,32 @@ def graph(graph: Graph) -> Graph:
 class Life:
     """What is told of a thing: `calls` has for each call the facts, `changes` the sentences."""
 
-    def __init__(self, graph: Graph, asked: Subject, tenant: str = "default") -> None:
+    def __init__(self, graph: Graph, asked: Thing, tenant: str = "default") -> None:
         decisions = [decode_decision(data) for data in graph.log]
-        facts = {one.call_offset: facts_of(one) for one in decisions}
+        facts = {one.call_offset: facts_of(graph.decode(one)) for one in decisions}
         self.subject, calls = life_of(graph.state.reader(), tenant, asked, facts.__getitem__)
-        self.calls: list[list[Fact]] = [
-            [explained(one, self.subject) for one in facts[call] if concerns(one, self.subject)]
+        self.calls: list[list[FactRow]] = [
+            [self.subject.explained(one) for one in facts[call] if self.subject.concerns(one)]
             for call in calls
         ]
         self.changes = [
             line
             for call in self.calls
             for one in call
-            for line in sentence(one, self.subject).splitlines()
+            for line in self.subject.sentence(one).splitlines()
         ]
 
 
 def of_entity(graph: Graph, name: str, tenant: str = "default") -> list[str]:
     """The changes of an entity, its creation aside."""
-    changes = Life(graph, Subject("entity", name=name), tenant).changes
+    changes = Life(graph, Entity(name=name), tenant).changes
     made = next(one for one in changes if one.startswith("created, a "))
     changes.remove(made)
     return changes
 
 
 def of_relation(graph: Graph, number: int) -> list[str]:
-    return Life(graph, Subject("relation", number)).changes
+    return Life(graph, Relation(number)).changes
 
 
 # --- entities ------------------------------------------------------------------------------------
@@ -127,7 +120,7 @@ def test_what_had_ended_before_a_deletion_is_marked(graph: Graph) -> None:
     assert of_entity(graph, "A")[-2:] == ["- A uses B (ended)", "- A uses C"]
     assert of_entity(graph, "B")[-1] == "relation 1: A uses B (ended) deleted with entity A"
     assert of_entity(graph, "C")[-1] == "relation 2: A uses C deleted with entity A"
-    (deleted,) = Life(graph, Subject("entity", name="A")).calls[-1]
+    (deleted,) = Life(graph, Entity(name="A")).calls[-1]
     assert [one["ended"] for one in deleted["relations"]] == [True, False]
 
 
@@ -245,7 +238,8 @@ def test_what_lives_tell_is_what_holds(calls: list[Ask]) -> None:
         graph.when(asked)
     view = graph.state.reader()
     for name in ("A", "B", "C", "á"):
-        life = Life(graph, Subject("entity", name=name))
+        told = Entity(name=name)
+        life = Life(graph, told)
         holding = dict[int, str]()
         for fact in (one for call in life.calls for one in call):
             match fact["fact"]:
@@ -259,10 +253,10 @@ def test_what_lives_tell_is_what_holds(calls: list[Ask]) -> None:
                 case "graph.entity_deleted":
                     for one in fact["relations"]:
                         number = one["relation_id"]
-                        if number in life.subject.relations:
+                        if number in told.relations:
                             assert one["ended"] is (number not in holding)
                             holding.pop(number, None)
-        standing = state.relations_of(view, life.subject.ids)
+        standing = state.relations_of(view, told.ids)
         assert holding == {one.id: f"{one.source} {one.type} {one.target}" for one in standing}
 
 
@@ -271,15 +265,16 @@ def test_what_lives_tell_is_what_holds(calls: list[Ask]) -> None:
 
 def test_a_relation_says_what_it_is_while_it_stands(graph: Graph) -> None:
     assert of_relation(graph, 2) == ["relation 2: A uses C created"]
-    life = Life(graph, Subject("relation", 2))
-    assert life.subject.relations == {2: Relation("A", "C", "uses")}
+    relation = Relation(2)
+    life = Life(graph, relation)
+    assert relation.relations == {2: Said("A", "C", "uses")}
     assert str(life.subject) == "Relation 2: A uses C"
     (created,) = life.calls[0]
     assert (created["source"], created["target"]) == ("A", "C")
 
 
 def test_a_relation_says_what_it_was_after_it_ended(graph: Graph) -> None:
-    life = Life(graph.after(end(2)), Subject("relation", 2))
+    life = Life(graph.after(end(2)), Relation(2))
     assert life.changes == ["relation 2: A uses C created", "relation 2: A uses C ended"]
     assert str(life.subject) == "Relation 2: A uses C (ended)"
     (ended,) = life.calls[1]
@@ -300,6 +295,6 @@ def test_a_relation_says_what_it_was_after_it_was_deleted(graph: Graph) -> None:
 
 
 def test_what_never_was_has_no_life(graph: Graph) -> None:
-    assert Life(graph, Subject("relation", 7)).calls == []
-    assert Life(graph, Subject("entity", name="nobody")).calls == []
-    assert Life(graph, Subject("reflection", 1)).calls == []
+    assert Life(graph, Relation(7)).calls == []
+    assert Life(graph, Entity(name="nobody")).calls == []
+    assert Life(graph, Reflection(1)).calls == []

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mnemolog.events.graph import EntityCreated, RelationDeleted, RelationKept
-from mnemolog.projections.state.graph import folded
+from mnemolog.projections.graph.containing import folded
 from tests.spec.given import Ask, ask
 from tests.spec.given_graph import (
     Graph,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mnemolog.events.graph import MAX_REFLECTION, ReflectionAdded
-from mnemolog.projections import semantic
+from mnemolog.services.families.graph.answering import semantic
 from tests.spec.given import NORTH, NOW_US, Ask, at_cosine
 from tests.spec.given_graph import (
     Graph,

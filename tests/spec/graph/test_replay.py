@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemolog.events.envelope import Answered
-from mnemolog.projections.state import meaning
-from mnemolog.projections.state.graph import folded
+from mnemolog.projections.graph import meaning
+from mnemolog.projections.graph.containing import folded
 from mnemolog.projections.state.store import PartitionState
-from mnemolog.services.decider.graph.describe import describe as descriptions_of
-from mnemolog.services.decider.tool import Model
+from mnemolog.services.families.graph.describing.describe import descriptions as descriptions_of
+from mnemolog.services.reader.reader import VectorModel
 from tests.spec.given import MODEL, NORTH, Ask, ask, days
 from tests.spec.given_graph import (
     Graph,
@@ -114,7 +114,7 @@ class Describing(msgspec.Struct, frozen=True):
     """A model comes by and describes a few of those that wait, one of them perhaps without a
     vector, or as something read before it changed."""
 
-    model: Model
+    model: VectorModel
     count: int
     covered: bool
     behind: int
@@ -122,7 +122,7 @@ class Describing(msgspec.Struct, frozen=True):
 
 DESCRIBING = st.builds(
     Describing,
-    st.sampled_from([MODEL, Model("other", 0.9)]),
+    st.sampled_from([MODEL, VectorModel("other", 0.9)]),
     st.integers(1, 4),
     st.booleans(),
     st.sampled_from([0, 0, 0, 1]),

@@ -14,7 +14,7 @@ from mnemolog.events.graph import (
     RelationCreated,
     SplitPart,
 )
-from mnemolog.services.decider.graph import splits
+from mnemolog.services.families.graph.answering import examining
 from tests.spec.given import Ask, ask, unit
 from tests.spec.given_graph import (
     Graph,
@@ -427,14 +427,14 @@ def test_looking_for_candidates_is_bounded(large: Graph, monkeypatch: pytest.Mon
     other = grown(14, 14, 14)
     large.after(create(entity("Q", "Proyecto", *other)))
     large.passages = {**meaning(other), **(large.passages or {})}
-    monkeypatch.setattr(splits, "MAX_EMBEDDED", 50)
+    monkeypatch.setattr(examining, "MAX_EMBEDDED", 50)
     found = large.told(candidates())["candidates"]
     assert large.embedded == 42, "those that are most over their threshold"
     assert [len(one["topics"]) for one in found] == [3, 3], "the rest goes by words"
-    monkeypatch.setattr(splits, "MAX_CANDIDATES", 1)
+    monkeypatch.setattr(examining, "MAX_CANDIDATES", 1)
     short = large.told(candidates())
     assert [one["entity_name"] for one in short["candidates"]] == ["Q"]
     assert (short["truncated"], short["total_candidates"]) == (True, 2)
-    monkeypatch.setattr(splits, "MAX_CANDIDATES", 200)
-    monkeypatch.setattr(splits, "MAX_CHARACTERS", 400)
+    monkeypatch.setattr(examining, "MAX_CANDIDATES", 200)
+    monkeypatch.setattr(examining, "MAX_CHARACTERS", 400)
     assert large.told(candidates()) == short

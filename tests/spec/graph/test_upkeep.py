@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mnemolog.events.graph import EntitiesAccessed, ObservationsAdded
-from mnemolog.services.decider.graph import upkeep
-from mnemolog.services.decider.rules import Rules
+from mnemolog.services.families.graph.answering import upkeep
+from mnemolog.services.families.graph.rules import GraphRules
 from tests.spec.given import NORTH, ask, at_cosine, days, unit
 from tests.spec.given_graph import (
     Graph,
@@ -228,17 +228,17 @@ def test_what_resembles(graph: Graph, said: str, new: str, resembles: bool) -> N
 
 
 def test_the_rules_set_how_much_is_alike(graph: Graph) -> None:
-    graph = Graph(Rules(similar_containment=1.0))
+    graph = Graph(GraphRules(similar_containment=1.0))
     long = "one two three four five six seven eight nine"
     graph.after(create(entity("P", None, long)), add("P", "one two three x", "one two three"))
     assert flagged(graph) == ["one two three"]
 
 
 def test_only_so_many_of_the_newest_are_compared() -> None:
-    graph = Graph(Rules(similar_among=2))
+    graph = Graph(GraphRules(similar_among=2))
     graph.after(create(entity("P", None, STACK, "b1", "b2")), add("P", "FastMCP"))
     assert flagged(graph) == []
-    graph = Graph(Rules(similar_characters=len(STACK) + 3))
+    graph = Graph(GraphRules(similar_characters=len(STACK) + 3))
     graph.after(create(entity("P", None, STACK, "bb1")), add("P", "FastMCP"))
     assert flagged(graph) == ["FastMCP"]
     graph.after(add("P", "c"), unsay("P", "FastMCP"), add("P", "ONNX"))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemolog.events.graph import EntityInput, RelationInput
-from mnemolog.services.imports import anthropic
-from mnemolog.services.imports.anthropic import (
+from mnemolog.services.families.graph.importing import anthropic
+from mnemolog.services.families.graph.importing.anthropic import (
     EntityLine,
     Problem,
     RelationLine,
@@ -19,7 +19,7 @@ from mnemolog.services.imports.anthropic import (
     write_entity,
     write_relation,
 )
-from mnemolog.services.imports.lines import MAX_LINE_BYTES
+from mnemolog.services.families.graph.importing.lines import MAX_LINE_BYTES
 
 
 def read(**line: Any) -> EntityLine | RelationLine | Problem:

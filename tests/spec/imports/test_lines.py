@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mnemolog.services.imports import lines as module
-from mnemolog.services.imports.lines import MAX_LINE_BYTES, lines
+from mnemolog.services.families.graph.importing import lines as module
+from mnemolog.services.families.graph.importing.lines import MAX_LINE_BYTES, lines
 
 
 def texts(data: bytes) -> list[tuple[int, bytes | None]]:

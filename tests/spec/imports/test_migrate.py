@@ -16,10 +16,10 @@ from mnemolog.events.codec import encode_call
 from mnemolog.events.envelope import Answered, Call
 from mnemolog.events.graph import MAX_OBSERVATIONS, GraphImported
 from mnemolog.services.api import Files, Unavailable
-from mnemolog.services.decider.graph import exports
-from mnemolog.services.imports.anthropic import read_line
-from mnemolog.services.node import imports
-from mnemolog.services.node.imports import CHUNK_BYTES, CHUNK_ITEMS
+from mnemolog.services.families.graph.answering import exports
+from mnemolog.services.families.graph.importing import importing as imports
+from mnemolog.services.families.graph.importing.anthropic import read_line
+from mnemolog.services.families.graph.importing.importing import CHUNK_BYTES, CHUNK_ITEMS
 from tests.spec.given_graph import delete, end, unsay
 from tests.spec.given_import import Store, counts, problems
 
@@ -145,7 +145,7 @@ def test_long_texts_do_not_make_the_reply_long(store: Store, file: Path) -> None
 def test_a_line_over_the_limit_is_skipped(
     store: Store, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mnemolog.services.imports.lines.MAX_LINE_BYTES", 10_000)
+    monkeypatch.setattr("mnemolog.services.families.graph.importing.lines.MAX_LINE_BYTES", 10_000)
     reply = store.migrate(written(file, entity("A"), entity("B", "x" * 20_000), entity("C")))
     assert counts(reply) == (2, 0, 0, 1)
     assert problems(reply) == [(2, "line_too_long")]

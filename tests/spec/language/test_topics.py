@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemolog.projections.language.likeness import asymmetric, containment, word_set
+from mnemolog.projections.language.topics import topics, unused
 from mnemolog.projections.ports import Vector
-from mnemolog.projections.topics import topics, unused
 
 WORDS = st.sampled_from(
     ["tests", "Pruebas", "árbol", "the", "de", "抓取力", "General", "☕", "x1", ""]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
-from mnemolog.events.robot import MemoriesRecalled
+import pytest
+
+from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Refusal
+from mnemolog.events.robot import MemoriesRecalled, Recall
+from mnemolog.services.families.robot.answering.recall import read_query
 from tests.spec.given import (
     S1,
     Robot,
@@ -76,20 +81,48 @@ def test_a_key_that_a_write_used_does_not_keep_a_recall_from_counting(robot: Rob
 
 def test_a_recall_nobody_answered_is_refused(robot: Robot) -> None:
     robot.given(learned(1, "one")).when(ask("recall", query="cups")).then_refused(
-        "recall is answered by a gateway; this call was recorded without its answer"
+        "A read is answered by a gateway; this call was recorded without its answer"
     )
 
 
 def test_a_recall_that_should_not_have_been_answered_counts_for_nothing(robot: Robot) -> None:
-    many = msgspec.json.encode({f"a.b{i}": 1 for i in range(11)}).decode()
     robot.given(learned(1, "one"))
-    robot.when(recall("  ", returned=[1])).then_refused("query must not be empty…")
     robot.when(recall("cups", returned=[1], n=0)).then_refused(
         "n must be a whole number from 1 to 100, not 0"
     )
     robot.when(recall("cups", returned=[1], min_confidence=1.1)).then_refused(
         "min_confidence must be a number from 0.0 to 1.0, not 1.1"
     )
-    robot.when(recall("cups", returned=[1], context_filter=many)).then_refused("…")
-    robot.when(recall("cups", returned=[1], context_filter='{"a": {"$in": [1]}}')).then_refused("…")
-    robot.when(recall("cups", returned=[1], spatial_sort='{"target": [1]}')).then_refused("…")
+
+
+def test_a_recall_that_was_refused_is_recorded_with_the_sentence_its_caller_got(
+    robot: Robot,
+) -> None:
+    refused = Refusal("context_filter has an empty path; use one such as task.success")
+    robot.given(learned(1, "one")).when(ask("recall", query="cups", refused=refused)).then_refused(
+        "context_filter has an empty path; use one such as task.success"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"query": "  "}, "query must not be empty: say what to look for"),
+        (
+            {"context_filter": {f"a.b{i}": 1 for i in range(11)}},
+            "context_filter has 11 conditions; at most 10 are allowed",
+        ),
+        (
+            {"context_filter": '{"a": {"$in": [1]}}'},
+            "context_filter knows the operators $lt, $lte, $gt, $gte, $ne, not '$in'",
+        ),
+        (
+            {"spatial_sort": '{"target": [1]}'},
+            "spatial_sort needs field, a path such as spatial.object_position",
+        ),
+    ],
+)
+def test_what_a_recall_is_refused_for(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read_query("default", Recall(**{"query": "cups", **given}))
+    assert refused.value.sentence == sentence

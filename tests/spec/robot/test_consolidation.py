@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mnemolog.events.codec import decode_facts
 from mnemolog.events.robot import MemoriesConsolidated
 from mnemolog.projections.language import jaccard, token_set
 from tests.spec.given import (
@@ -35,8 +34,7 @@ def inside(number: int, content: str, **more: Any) -> Given:
 
 def merges(robot: Robot) -> list[MemoriesConsolidated]:
     assert robot.decision is not None
-    facts = decode_facts(robot.decision.facts)
-    return [one for one in facts if isinstance(one, MemoriesConsolidated)]
+    return [one for one in robot.decode(robot.decision) if isinstance(one, MemoriesConsolidated)]
 
 
 def test_similar_memories_are_merged_into_one(robot: Robot) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from mnemolog.events.robot import MemoriesDecayed, SessionEnded
-from mnemolog.services.decider.rules import Rules
+from mnemolog.services.families.robot.rules import RobotRules
 from tests.spec.given import (
     DAY_US,
     NOW_US,
@@ -28,7 +28,8 @@ from tests.spec.given import (
     update,
 )
 
-DECAY = MemoriesDecayed(collection="default", rate=0.01, min_days=1.0, floor=0.05)
+SPARED = ["constraint", "gotcha", "postmortem"]
+DECAY = MemoriesDecayed(collection="default", rate=0.01, min_days=1.0, floor=0.05, spared=SPARED)
 
 
 def test_the_formula(robot: Robot) -> None:
@@ -169,7 +170,7 @@ def test_forgotten_and_superseded_memories_stay_as_they_were(robot: Robot) -> No
 
 
 def test_rate_and_limits_are_rules_and_the_fact_carries_them() -> None:
-    robot = Robot(Rules(decay_rate=0.1, decay_after_days=5.0, decay_floor=0.6)).given(
+    robot = Robot(RobotRules(decay_rate=0.1, decay_after_days=5.0, decay_floor=0.6)).given(
         started(S1),
         learned(1, "alpha"),
         learned(2, "bravo", confidence=0.6),
@@ -177,7 +178,7 @@ def test_rate_and_limits_are_rules_and_the_fact_carries_them() -> None:
         recalled(3, at_us=days(5)),
     )
     robot.when(end_session(S1, at_us=days(10))).then(
-        MemoriesDecayed(collection="default", rate=0.1, min_days=5.0, floor=0.6),
+        MemoriesDecayed(collection="default", rate=0.1, min_days=5.0, floor=0.6, spared=SPARED),
         SessionEnded(session_id=S1),
     ).then_reply_has(decayed_count=1)
     assert [robot.memory(n).confidence for n in (1, 2, 3)] == [round(0.8 * 0.9**10, 6), 0.6, 0.8]

@@ -10,9 +10,9 @@ from mnemolog.events.codec import encode_call
 from mnemolog.events.envelope import Answered, Call, Truncated, sha256
 from mnemolog.events.ids import partition_of_id
 from mnemolog.projections.state.store import KEYS_KEPT_US, OWN_KEYS_KEPT
-from mnemolog.services.decider.catalogue import FAMILIES
-from mnemolog.services.decider.decide import Inputs, decide
-from mnemolog.services.decider.rules import Rules
+from mnemolog.projections.state.view import Outcome
+from mnemolog.services.decider.decide import Inputs
+from tests.families import CATALOGUE, deciding
 from tests.spec.given import (
     MODEL,
     NORTH,
@@ -99,7 +99,7 @@ def test_an_outcome_of_the_first_version_is_known_again(robot: Robot) -> None:
 
 def test_another_tool_under_the_same_key_is_refused(robot: Robot) -> None:
     robot.when(start_session(key="k"))
-    robot.when(ask("learn", key="k")).then_refused("The idempotency key 'k' was used…")
+    robot.when(learn("grip softly", key="k")).then_refused("The idempotency key 'k' was used…")
 
 
 def test_a_refused_call_can_be_corrected_under_its_key(robot: Robot) -> None:
@@ -111,6 +111,25 @@ def test_a_refused_call_can_be_asked_again_under_its_key(robot: Robot) -> None:
     robot.when(forget(1, "wrong", key="k")).then_refused("Memory 1 does not exist")
     robot.given(learned(1, "approach slowly"))
     robot.when(forget(1, "wrong", key="k")).then_reply_has(status="forgotten")
+
+
+def test_every_space_has_keys_of_its_own(robot: Robot) -> None:
+    """A decision looks into no other space, whichever of them share a partition."""
+    robot.when(learn("approach slowly", key="k")).then_created(1)
+    robot.when(learn("grip softly", key="k", collection="kitchen")).then_created(2)
+    robot.when(forget(2, "wrong", key="k")).then_reply_has(status="forgotten")
+    robot.when(forget(2, "wrong", key="k")).then_reply_has(status="forgotten")
+    robot.when(forget(1, "wrong", key="k")).then_refused("The idempotency key 'k' was used…")
+
+
+def test_a_key_of_an_earlier_version_holds_for_the_whole_tenant(robot: Robot) -> None:
+    """It was kept without a space, and is known again until it is forgotten."""
+    robot.when(learn("approach slowly", key="k")).then_created(1)
+    robot.state.view.run("UPDATE outcome SET space = ''")
+    robot.when(learn("approach slowly", key="k")).then_created(1)
+    robot.when(learn("grip softly", key="k", collection="kitchen")).then_refused(
+        "The idempotency key 'k' was used…"
+    )
 
 
 def test_every_tenant_has_keys_of_its_own(robot: Robot) -> None:
@@ -127,16 +146,20 @@ def test_a_key_is_kept_for_thirty_days(robot: Robot) -> None:
     robot.when(learn("approach slowly", key="old", at_us=last + 1)).then_duplicate(1, "exact", 1.0)
 
 
+def outcome(robot: Robot, key: str) -> Outcome | None:
+    return robot.state.view.outcome("default", "default/robot/default", key)
+
+
 def test_a_call_without_a_key_is_known_again_for_a_thousand_calls(robot: Robot) -> None:
     robot.when(start_session(call_id="first"))
     robot.state.begin()
     for number in range(OWN_KEYS_KEPT - 1):
         data = encode_call(replace(CALL, id=f"n-{number}"))
-        robot.log.append(robot.decider.decide(data, Inputs())[1])
+        robot.log.append(robot.decider.decide(data, robot.decider.read(data), Inputs()).encoded)
     robot.state.commit()
-    assert robot.state.view.outcome("default", "first") is not None
+    assert outcome(robot, "first") is not None
     robot.when(start_session(call_id="the thousandth after it"))
-    assert robot.state.view.outcome("default", "first") is None
+    assert outcome(robot, "first") is None
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -209,9 +232,9 @@ def test_what_cannot_be_read_is_refused_and_the_next_call_is_decided(
 
 
 def test_a_call_of_a_newer_version_is_refused_and_says_why(robot: Robot) -> None:
-    robot.when_bytes(b"\x93\xa4call\x02\x80").then_refused(
-        "Unreadable call: a call of version 2 was written by a newer mnemolog; "
-        "this one reads up to version 1: upgrade it"
+    robot.when_bytes(b"\x93\xa4call\x03\x80").then_refused(
+        "Unreadable call: a call of version 3 was written by a newer mnemolog; "
+        "this one reads up to version 2: upgrade it"
     )
 
 
@@ -284,7 +307,10 @@ def test_deciding_changes_nothing_and_gives_the_same_every_time(robot: Robot) ->
         data = encode_call(replace(CALL, tool=tool, arguments=arguments))
         inputs = Inputs(MODEL, {"be gentle": NORTH})
         first, second = (
-            decide(robot.state.view, robot.state.head, 2, data, inputs, Rules()) for _ in range(2)
+            deciding().decide(
+                robot.state.view, robot.state.head, 2, data, robot.decider.read(data), inputs
+            )
+            for _ in range(2)
         )
         assert first == second
         assert not first.refused
@@ -292,7 +318,7 @@ def test_deciding_changes_nothing_and_gives_the_same_every_time(robot: Robot) ->
 
 
 def test_seven_tools_and_one_of_the_services_own() -> None:
-    assert {tool.name for tool in FAMILIES["robot"] if not tool.internal} == {
+    assert {tool.name for tool in CATALOGUE.families["robot"].tools if not tool.internal} == {
         "learn",
         "recall",
         "save_perception",
@@ -301,4 +327,6 @@ def test_seven_tools_and_one_of_the_services_own() -> None:
         "start_session",
         "end_session",
     }
-    assert [tool.name for tool in FAMILIES["robot"] if tool.internal] == ["mnemolog.embed_missing"]
+    assert [tool.name for tool in CATALOGUE.families["robot"].tools if tool.internal] == [
+        "mnemolog.embed_missing"
+    ]

@@ -10,8 +10,8 @@ import pytest
 
 from mnemolog.events.robot import DuplicateFound, MemoryUpdated
 from mnemolog.projections.language import jaccard, token_set
-from mnemolog.services.decider.rules import Rules
-from mnemolog.services.decider.tool import Model
+from mnemolog.services.families.robot.rules import RobotRules
+from mnemolog.services.reader.reader import VectorModel
 from tests.spec.given import (
     AT_0_875,
     MODEL,
@@ -111,9 +111,9 @@ def test_the_most_similar_memory_is_named_and_among_equals_the_oldest(robot: Rob
 
 def test_the_threshold_is_a_rule() -> None:
     half = "alpha bravo charlie delta echo"
-    Robot(Rules(dedup_jaccard=0.49)).given(learned(1, TEN_WORDS)).when(learn(half)).then_duplicate(
-        1, "jaccard", 0.5
-    )
+    Robot(RobotRules(dedup_jaccard=0.49)).given(learned(1, TEN_WORDS)).when(
+        learn(half)
+    ).then_duplicate(1, "jaccard", 0.5)
 
 
 def test_chinese_words_are_compared_as_words(robot: Robot) -> None:
@@ -140,7 +140,7 @@ def test_a_cosine_at_the_threshold_is_not_enough(robot: Robot) -> None:
 
 
 def test_just_over_the_threshold_is_enough() -> None:
-    model = Model(MODEL.name, 0.874999)
+    model = VectorModel(MODEL.name, 0.874999)
     Robot(model=model).given(learned(1, "Hold mugs softly", vector=NORTH)).when(
         learn("Be gentle with cups", vector=AT_0_875)
     ).then_duplicate(1, "cosine", 0.875)
@@ -168,7 +168,7 @@ def test_without_a_model_there_is_no_third_layer() -> None:
 
 
 def test_vectors_of_different_models_are_not_compared() -> None:
-    Robot(model=Model("another-model", 0.875)).given(
+    Robot(model=VectorModel("another-model", 0.875)).given(
         learned(1, "Hold mugs softly", vector=NORTH)
     ).when(learn("Be gentle with cups", vector=NORTH)).then_created(2)
 
@@ -223,7 +223,7 @@ def test_another_number_unit_negation_or_the_opposite_is_new_knowledge(
 
 @pytest.mark.parametrize(("one", "other"), NOT_DUPLICATES)
 def test_the_guard_can_be_switched_off(one: str, other: str) -> None:
-    robot = Robot(Rules(dedup_guard=False)).given(learned(1, one, vector=NORTH))
+    robot = Robot(RobotRules(dedup_guard=False)).given(learned(1, one, vector=NORTH))
     robot.when(learn(other, vector=NORTH)).then_reply_has(status="duplicate", existing_id=1)
 
 
@@ -285,7 +285,7 @@ def test_every_tenant_for_itself(robot: Robot, text: str) -> None:
 @pytest.mark.parametrize("text", [TEN_WORDS, f"{TEN_WORDS} kilo", "Be gentle with cups"])
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_perception_is_nothing_to_be_a_duplicate_of(text: str, guarded: bool) -> None:
-    Robot(Rules(dedup_guard=guarded)).given(perceived(1, TEN_WORDS, vector=NORTH)).when(
+    Robot(RobotRules(dedup_guard=guarded)).given(perceived(1, TEN_WORDS, vector=NORTH)).when(
         learn(text, vector=NORTH)
     ).then_created(2)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemolog.services.decider.robot.infer import (
+from mnemolog.services.families.robot.deciding.infer import (
     MAX_PATH,
     MAX_SCOPE_FILES,
     confidence,

@@ -6,7 +6,7 @@ from typing import Any
 
 from mnemolog.events.robot import Embedded
 from mnemolog.projections.language import content_hash
-from mnemolog.projections.state.robot import robot_space
+from mnemolog.projections.robot.state import robot_space
 from tests.spec.given import (
     NORTH,
     Ask,

@@ -14,7 +14,7 @@ from mnemolog.events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from mnemolog.services.decider.rules import Rules
+from mnemolog.services.families.robot.rules import RobotRules
 from tests.spec.given import (
     NORTH,
     S1,
@@ -146,7 +146,13 @@ def test_fading_comes_first_then_merging_then_the_end(robot: Robot) -> None:
         learned(2, "alpha bravo charlie delta", session=S1),
         learned(3, "whiskey xray", session=S1),
     ).when(end_session(S1, at_us=days(2))).then(
-        MemoriesDecayed(collection="default", rate=0.01, min_days=1.0, floor=0.05),
+        MemoriesDecayed(
+            collection="default",
+            rate=0.01,
+            min_days=1.0,
+            floor=0.05,
+            spared=["constraint", "gotcha", "postmortem"],
+        ),
         MemoriesConsolidated(session_id=S1, kept=2, superseded=[1]),
         SessionEnded(session_id=S1),
     )
@@ -204,7 +210,7 @@ def test_at_most_five_best_first_from_1(robot: Robot) -> None:
 
 
 def test_how_many_is_a_rule() -> None:
-    robot = Robot(Rules(related=2)).given(
+    robot = Robot(RobotRules(related=2)).given(
         *(learned(n, f"wet tray number{n}") for n in range(1, 9)),
         started(S1),
         learned(9, "wet tray", session=S1),

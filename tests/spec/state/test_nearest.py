@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from mnemolog.projections.language import jaccard, token_set
 from mnemolog.projections.ports import Vector
+from mnemolog.projections.robot.state import alike_by_words, guard_key, nearest, robot_space
 from mnemolog.projections.state.nearest import Nearest, Neighbour, exact_cosine, quantise
-from mnemolog.projections.state.robot import alike_by_words, guard_key, robot_space
 from mnemolog.projections.state.store import PartitionState
+from tests.families import PROJECTED
 from tests.spec.given import Robot, forgotten, learned, perceived
 
 SPACE, OTHER_SPACE = 1, 2
@@ -27,8 +28,8 @@ class Shelf:
     """Vectors of one space in a real state, and the same in a dictionary."""
 
     def __init__(self) -> None:
-        self.view = PartitionState(None, 0, 1).view
-        self.nearest: Nearest = self.view.nearest
+        self.view = PartitionState(None, 0, 1, PROJECTED).view
+        self.nearest: Nearest = nearest(self.view)
         self.vectors: dict[int, Vector] = {}
 
     def put(self, number: int, vector: Vector) -> None:

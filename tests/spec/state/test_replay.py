@@ -13,6 +13,7 @@ from mnemolog.events.codec import decode_decision, encode_call, encode_decision
 from mnemolog.events.envelope import Call, sha256
 from mnemolog.projections.state.store import Gap, PartitionState
 from mnemolog.services.decider.decide import Inputs
+from tests.families import PROJECTED
 from tests.spec.given import (
     MODEL,
     NORTH,
@@ -117,6 +118,10 @@ def carry_out(robot: Robot, plan: Plan) -> Robot:
     return robot
 
 
+def decided(robot: Robot, data: bytes, inputs: Inputs) -> bytes:
+    return robot.decider.decide(data, robot.decider.read(data), inputs).encoded
+
+
 def everything(state: PartitionState) -> tuple[Any, ...]:
     return state.digest(), state.head, state.next_offset
 
@@ -131,11 +136,11 @@ def test_a_rebuild_from_the_decisions_equals_what_is_live(plan: Plan) -> None:
 @given(PLANS, st.integers(1, 9))
 def test_the_size_of_the_batches_makes_no_difference(plan: Plan, size: int) -> None:
     robot = carry_out(Robot(partition=1, partitions=3), plan)
-    other = PartitionState(None, 1, 3)
+    other = PartitionState(None, 1, 3, PROJECTED)
     for start in range(0, len(robot.log), size):
         other.begin()
         for offset in range(start, min(start + size, len(robot.log))):
-            assert other.apply(offset, robot.log[offset])
+            assert other.apply(offset, robot.log[offset]) is not None
         other.commit()
     assert everything(other) == everything(robot.state)
 
@@ -147,7 +152,7 @@ def test_delivering_a_decision_twice_changes_nothing(plan: Plan) -> None:
     before = everything(robot.state)
     robot.state.begin()
     for offset, data in enumerate(robot.log):
-        assert robot.state.apply(offset, data) is False
+        assert robot.state.apply(offset, data) is None
         assert (robot.state.head, robot.state.next_offset) == before[1:]
     robot.state.commit()
     assert everything(robot.state) == before
@@ -182,11 +187,11 @@ def test_a_void_decision_changes_nothing_but_the_offset(
     digest, head, end = everything(robot.state)
     for i, void in enumerate(voids):
         robot.state.begin()
-        assert robot.state.apply(end + i, encode_decision(void)) is False
+        assert robot.state.apply(end + i, encode_decision(void)) is None
         robot.state.commit()
         assert everything(robot.state) == (digest, head, end + i + 1)
     robot.state.begin()
-    assert robot.state.apply(end + 2, ahead.log[-1]) is True
+    assert robot.state.apply(end + 2, ahead.log[-1]) is not None
     robot.state.commit()
     assert robot.state.digest() == ahead.state.digest()
     assert robot.state.head == ahead.state.head
@@ -202,7 +207,7 @@ def test_a_batch_that_is_rolled_back_leaves_no_trace(plan: Plan, batch: Plan) ->
 
     def decide_all() -> list[bytes]:
         robot.decider.begin()
-        return [robot.decider.decide(data, inputs)[1] for data, inputs in calls]
+        return [decided(robot, data, inputs) for data, inputs in calls]
 
     first = decide_all()
     robot.decider.rollback()
@@ -228,12 +233,12 @@ def test_a_decider_that_starts_again_decides_the_same(plan: Plan, batch: Plan) -
     restarted.state.commit()
     for number, step in enumerate(batch):
         data, inputs = _call(number, asked(*step, []))
-        decided = []
+        made = []
         for one in (robot, restarted):
             one.decider.begin()
-            decided.append(one.decider.decide(data, inputs)[1])
+            made.append(decided(one, data, inputs))
             one.decider.commit()
-        assert decided[0] == decided[1]
+        assert made[0] == made[1]
 
 
 def test_a_state_on_disk_goes_on_where_it_was(tmp_path: Any) -> None:
@@ -241,14 +246,14 @@ def test_a_state_on_disk_goes_on_where_it_was(tmp_path: Any) -> None:
     for text in ("wet tray", "dry tray"):
         robot.when(learn(text, vector=NORTH if text == "wet tray" else unit(0, 1)))
     path = tmp_path / "state.db"
-    kept = PartitionState(path, 0, 1)
+    kept = PartitionState(path, 0, 1, PROJECTED)
     kept.begin()
     kept.apply(0, robot.log[0])
     kept.commit()
     kept.begin()
     kept.apply(1, robot.log[1])
     kept.close()  # Without a commit: as if the process had been killed here.
-    kept = PartitionState(path, 0, 1)
+    kept = PartitionState(path, 0, 1, PROJECTED)
     assert kept.next_offset == 1
     kept.begin()
     kept.apply(1, robot.log[1])

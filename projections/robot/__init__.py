@@ -1,0 +1,20 @@
+"""What the robot family's facts do: memories and sessions, by collection."""
+
+from mnemolog.events.robot import LANGUAGE
+from mnemolog.projections.projection import Projection
+from mnemolog.projections.robot import schema
+from mnemolog.projections.robot.facts import EVOLVE
+from mnemolog.projections.robot.state import decayed, make_nearest
+from mnemolog.projections.robot.text import TEXT
+from mnemolog.projections.robot.vectors import VECTORS
+
+PROJECTION = Projection(
+    language=LANGUAGE,
+    tables=schema.SCHEMA,
+    canonical=schema.CANONICAL,
+    state=EVOLVE,
+    text=TEXT,
+    vectors=VECTORS,
+    functions={"decayed": (3, decayed)},
+    kept=make_nearest,
+)

@@ -1,0 +1,250 @@
+"""What the robot family's facts do to its tables."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mnemolog.events.codec import Fact
+from mnemolog.events.envelope import Decision, Embedding
+from mnemolog.events.robot import (
+    DuplicateFound,
+    Embedded,
+    MemoriesConsolidated,
+    MemoriesDecayed,
+    MemoriesRecalled,
+    MemoryForgotten,
+    MemoryLearned,
+    MemoryUpdated,
+    SessionEnded,
+    SessionStarted,
+)
+from mnemolog.projections.language import content_hash, token_set
+from mnemolog.projections.ports import vector_of
+from mnemolog.projections.projection import Evolve
+from mnemolog.projections.robot.state import (
+    COUNTER,
+    DAY_US,
+    FADING,
+    LAST_USE,
+    RECORDING,
+    fading,
+    guard_key,
+    nearest,
+)
+from mnemolog.projections.state.view import Moment, Writable
+
+
+def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Decision) -> None:
+    space = view.ensure_space(moment.space)
+    key = RECORDING if fact.kind == "perception" else guard_key(fact.content)
+    words = token_set(fact.content)
+    view.take_id(COUNTER)
+    view.run(
+        "INSERT INTO memory (id, space, kind, perception_type, content, content_hash, guard, words,"
+        " version, context, category, tags, scope_files, confidence, session, data, metadata,"
+        " status, created_at_us, updated_at_us)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?)",
+        fact.memory_id,
+        space,
+        fact.kind,
+        fact.perception_type,
+        fact.content,
+        content_hash(fact.content),
+        key,
+        len(words),
+        fact.context,
+        fact.category,
+        msgspec.json.encode(fact.tags).decode(),
+        msgspec.json.encode(fact.scope_files).decode(),
+        fact.confidence,
+        fact.session_id,
+        fact.data,
+        fact.metadata,
+        moment.at_us,
+        moment.at_us,
+    )
+    _enter(view, space, fact.memory_id, words, key)
+    if fact.embedding is not None:
+        _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
+    view.touched(f"memory:{fact.memory_id}", moment)
+
+
+def _duplicate(view: Writable, fact: DuplicateFound, moment: Moment, decision: Decision) -> None:
+    view.touched(f"memory:{fact.existing_id}", moment)
+
+
+def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Decision) -> None:
+    space, kind = _leave(view, fact.memory_id)
+    key = RECORDING if kind == "perception" else guard_key(fact.content)
+    words = token_set(fact.content)
+    view.run(
+        "UPDATE memory SET content = ?, content_hash = ?, guard = ?, words = ?, version = ?,"
+        " context = ?, category = ?, tags = ?, scope_files = ?, confidence = ?, updated_at_us = ?,"
+        # A new content has a new confidence, which fades from now on.
+        " decayed_at_us = ? WHERE id = ?",
+        fact.content,
+        content_hash(fact.content),
+        key,
+        len(words),
+        fact.version,
+        fact.context,
+        fact.category,
+        msgspec.json.encode(fact.tags).decode(),
+        msgspec.json.encode(fact.scope_files).decode(),
+        fact.confidence,
+        moment.at_us,
+        moment.at_us,
+        fact.memory_id,
+    )
+    view.run("DELETE FROM vector WHERE memory = ?", fact.memory_id)
+    _enter(view, space, fact.memory_id, words, key)
+    if fact.embedding is not None:
+        _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
+    view.touched(f"memory:{fact.memory_id}", moment)
+
+
+def _forgotten(view: Writable, fact: MemoryForgotten, moment: Moment, decision: Decision) -> None:
+    _leave(view, fact.memory_id)
+    view.run(
+        "UPDATE memory SET status = 'invalidated', forgotten_because = ?, updated_at_us = ?"
+        " WHERE id = ?",
+        fact.reason,
+        moment.at_us,
+        fact.memory_id,
+    )
+    view.touched(f"memory:{fact.memory_id}", moment)
+
+
+def _recalled(view: Writable, fact: MemoriesRecalled, moment: Moment, decision: Decision) -> None:
+    view.connection.executemany(
+        "UPDATE memory SET accessed_at_us = ?, access_count = access_count + 1 WHERE id = ?",
+        [(moment.at_us, number) for number in fact.memory_ids],
+    )
+
+
+def _started(view: Writable, fact: SessionStarted, moment: Moment, decision: Decision) -> None:
+    space = view.ensure_space(moment.space)
+    view.run(
+        "INSERT INTO session (id, space, context, started_at_us) VALUES (?, ?, ?, ?)",
+        fact.session_id,
+        space,
+        fact.context,
+        moment.at_us,
+    )
+    view.touched(f"session:{fact.session_id}", moment)
+
+
+def _ended(view: Writable, fact: SessionEnded, moment: Moment, decision: Decision) -> None:
+    view.run(
+        "UPDATE session SET ended_at_us = ?, outcome_score = ? WHERE id = ?",
+        moment.at_us,
+        fact.outcome_score,
+        fact.session_id,
+    )
+    view.touched(f"session:{fact.session_id}", moment)
+
+
+def _decayed(view: Writable, fact: MemoriesDecayed, moment: Moment, decision: Decision) -> None:
+    space = view.ensure_space(moment.space)
+    view.run(
+        f"UPDATE memory SET confidence = decayed(confidence, (? - {LAST_USE}) / {DAY_US}, ?),"
+        f" decayed_at_us = ? WHERE {FADING}",
+        moment.at_us,
+        fact.rate,
+        moment.at_us,
+        *fading(space, moment.at_us, fact.min_days, fact.floor, fact.spared),
+    )
+
+
+def _consolidated(
+    view: Writable, fact: MemoriesConsolidated, moment: Moment, decision: Decision
+) -> None:
+    for number in fact.superseded:
+        _leave(view, number)
+        view.run(
+            "UPDATE memory SET status = 'superseded', superseded_by = ?, updated_at_us = ?"
+            " WHERE id = ?",
+            fact.kept,
+            moment.at_us,
+            number,
+        )
+        view.touched(f"memory:{number}", moment)
+    view.touched(f"memory:{fact.kept}", moment)
+
+
+def _embedded(view: Writable, fact: Embedded, moment: Moment, decision: Decision) -> None:
+    row = view.one(
+        "SELECT space FROM memory WHERE id = ? AND content_hash = ? AND status = 'active'",
+        fact.memory_id,
+        fact.content_hash,
+    )
+    if row is not None:
+        _put_vector(view, row[0], fact.memory_id, decision.inputs[fact.embedding])
+
+
+def _enter(view: Writable, space: int, number: int, words: frozenset[str], key: str) -> None:
+    view.run(
+        "INSERT INTO collection VALUES (?, 1, ?)"
+        " ON CONFLICT DO UPDATE SET active = active + 1, words = words + excluded.words",
+        space,
+        len(words),
+    )
+    view.connection.executemany(
+        "INSERT INTO posting VALUES (?, ?, ?, ?, ?)",
+        [(space, token, key, number, len(words)) for token in sorted(words)],
+    )
+    view.connection.executemany(
+        "INSERT INTO frequency VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET memories = memories + 1",
+        [(space, token) for token in sorted(words)],
+    )
+
+
+def _leave(view: Writable, number: int) -> tuple[int, str]:
+    """Take a memory out of everything that deciding looks through."""
+    space, kind, content, key = view.one(
+        "SELECT space, kind, content, guard FROM memory WHERE id = ?", number
+    )
+    words = sorted(token_set(content))
+    view.run(
+        "UPDATE collection SET active = active - 1, words = words - ? WHERE space = ?",
+        len(words),
+        space,
+    )
+    view.connection.executemany(
+        "DELETE FROM posting WHERE space = ? AND token = ? AND guard = ? AND memory = ?",
+        [(space, token, key, number) for token in words],
+    )
+    view.connection.executemany(
+        "UPDATE frequency SET memories = memories - 1 WHERE space = ? AND token = ?",
+        [(space, token) for token in words],
+    )
+    view.connection.executemany(
+        "DELETE FROM frequency WHERE space = ? AND token = ? AND memories = 0",
+        [(space, token) for token in words],
+    )
+    nearest(view).remove(space, number)
+    return space, kind
+
+
+def _put_vector(view: Writable, space: int, number: int, embedding: Embedding) -> None:
+    view.run(
+        "INSERT OR REPLACE INTO vector VALUES (?, ?, ?)",
+        number,
+        embedding.model,
+        embedding.vector,
+    )
+    nearest(view).put(space, embedding.model, number, vector_of(embedding))
+
+
+EVOLVE: dict[type[Fact], Evolve] = {
+    MemoryLearned: _learned,
+    DuplicateFound: _duplicate,
+    MemoryUpdated: _updated,
+    MemoryForgotten: _forgotten,
+    MemoriesRecalled: _recalled,
+    SessionStarted: _started,
+    SessionEnded: _ended,
+    MemoriesDecayed: _decayed,
+    MemoriesConsolidated: _consolidated,
+    Embedded: _embedded,
+}

@@ -1,0 +1,329 @@
+"""The robot family's part of the state: what deciding and answering may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import ceil, log
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mnemolog.events.envelope import Embedding
+from mnemolog.projections.language import content_hash, guard, opposed, swapped, token_set, tokens
+from mnemolog.projections.ports import Vector, vector_of
+from mnemolog.projections.ranking.bm25 import K1, B
+from mnemolog.projections.state.nearest import Nearest
+from mnemolog.projections.state.view import View, Writable, marks
+
+DAY_US = 86_400_000_000.0
+RECORDING = "~"
+"""Stands as the guard of perceptions: they are found by their words, never judged duplicates."""
+
+COUNTER = "memory"
+
+
+class Memory(msgspec.Struct, frozen=True):
+    id: int
+    space: str
+    kind: str
+    perception_type: str | None
+    content: str
+    content_hash: str
+    version: int
+    context: str
+    category: str
+    tags: list[str]
+    scope_files: list[str]
+    confidence: float
+    session: str | None
+    data: str | None
+    metadata: str | None
+    status: str
+    superseded_by: int | None
+    forgotten_because: str | None
+    created_at_us: int
+    updated_at_us: int
+    accessed_at_us: int | None
+    access_count: int
+
+
+class Session(msgspec.Struct, frozen=True):
+    id: str
+    space: str
+    ended: bool
+
+
+_MEMORY = """
+SELECT memory.id, space.name, kind, perception_type, content, content_hash, version, context,
+  category, tags, scope_files, confidence, session, data, metadata, status, superseded_by,
+  forgotten_because, created_at_us, updated_at_us, accessed_at_us, access_count
+FROM memory JOIN space ON space.id = memory.space
+"""
+
+
+NAME = "robot"
+
+
+def nearest(view: Writable) -> Nearest:
+    """The vectors of the memories that can be recalled, in memory."""
+    kept = view.kept[NAME]
+    assert isinstance(kept, Nearest)
+    return kept
+
+
+def make_nearest(connection: sqlite3.Connection) -> Nearest:
+    return Nearest(
+        connection,
+        one="SELECT vector FROM vector WHERE memory = ? AND model = ?",
+        every="SELECT memory.id, vector.vector FROM memory JOIN vector"
+        " ON vector.memory = memory.id AND vector.model = ?"
+        " WHERE memory.space = ? AND memory.status = 'active' ORDER BY memory.id",
+    )
+
+
+def robot_space(tenant: str, collection: str) -> str:
+    """The space that holds a collection's memories and sessions."""
+    return f"{tenant}/robot/{collection}"
+
+
+def collection_of(space: str) -> str:
+    return space.split("/robot/", 1)[1]
+
+
+@lru_cache(maxsize=256)
+def guard_key(text: str) -> str:
+    """The text's numbers, units and negations as one short key; empty when it has none."""
+    signature = guard(text)
+    if not signature:
+        return ""
+    return hashlib.blake2b(signature.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+# --- questions ---------------------------------------------------------------------------------
+
+
+def memory(view: View, number: int) -> Memory | None:
+    rows = memories(view, [number])
+    return rows[0] if rows else None
+
+
+def memories(view: View, numbers: Sequence[int]) -> list[Memory]:
+    """Those of `numbers` that exist, in no particular order, whatever their status."""
+    sql = f"{_MEMORY} WHERE memory.id IN ({marks(numbers)})"
+    return [_memory(row) for row in view.all(sql, *numbers)]
+
+
+def session_memories(view: View, session: str) -> list[Memory]:
+    """The session's active memories, oldest first."""
+    sql = f"{_MEMORY} WHERE session = ? AND status = 'active' ORDER BY memory.id"
+    return [_memory(row) for row in view.all(sql, session)]
+
+
+def session(view: View, number: str) -> Session | None:
+    row = view.one(
+        "SELECT session.id, space.name, ended_at_us FROM session"
+        " JOIN space ON space.id = session.space WHERE session.id = ?",
+        number,
+    )
+    return None if row is None else Session(row[0], row[1], row[2] is not None)
+
+
+def active_count(view: View, space: str) -> int:
+    row = view.one(
+        "SELECT active FROM collection JOIN space ON space.id = collection.space WHERE name = ?",
+        space,
+    )
+    return 0 if row is None else int(row[0])
+
+
+def same_text(view: View, space: int, text: str, *, guarded: bool, but: int = 0) -> int | None:
+    """The active memory (not a perception) that says exactly this, normalised; never `but`.
+
+    `guarded` matters for what normalising hides: 5 mW is not 5 MW.
+    """
+    row = view.one(
+        "SELECT id FROM memory WHERE space = ? AND content_hash = ? AND status = 'active'"
+        " AND kind = 'fact' AND id <> ? AND (? OR guard = ?) ORDER BY id LIMIT 1",
+        space,
+        content_hash(text),
+        but,
+        not guarded,
+        guard_key(text),
+    )
+    return None if row is None else int(row[0])
+
+
+def alike_by_words(
+    view: View, space: int, text: str, threshold: float, *, guarded: bool, but: int = 0
+) -> tuple[int, float] | None:
+    """The memory with the highest Jaccard similarity over `threshold`, exactly; never `but`.
+
+    Two sets can only reach the threshold when they share one of the rarest few tokens, so only
+    those tokens' postings are searched for candidates. `guarded`: only texts with the same numbers
+    and negations, and none that says the opposite.
+    """
+    mine = token_set(text)
+    count = len(mine)
+    if not count:
+        return None
+    frequencies = _frequencies(view, space, mine)
+    rarest = sorted(mine, key=lambda token: (frequencies.get(token, 0), token))
+    prefix = rarest[: count - ceil(threshold * count) + 1]
+    same_guard, key = ("guard = ?", guard_key(text)) if guarded else ("guard <> ?", RECORDING)
+    rows = view.all(
+        f"SELECT memory, words, count(*) FROM posting"
+        f" WHERE space = ? AND token IN ({marks(mine)}) AND {same_guard} AND memory IN ("
+        f"  SELECT memory FROM posting WHERE space = ? AND token IN ({marks(prefix)})"
+        f"  AND {same_guard} AND words BETWEEN ? AND ? AND memory <> ?)"
+        " GROUP BY memory",
+        space,
+        *mine,
+        key,
+        space,
+        *prefix,
+        key,
+        ceil(threshold * count),
+        int(count / threshold),
+        but,
+    )
+    scored = [(shared / (count + words - shared), number) for number, words, shared in rows]
+    for similarity, number in sorted(scored, key=lambda one: (-one[0], one[1])):
+        if similarity <= threshold:
+            break
+        if not guarded or not _turned_round(view, text, number):
+            return number, similarity
+    return None
+
+
+def alike_by_meaning(
+    view: Writable,
+    space: int,
+    text: str,
+    embedding: Embedding,
+    threshold: float,
+    *,
+    guarded: bool,
+    but: int = 0,
+) -> tuple[int, float] | None:
+    """The memory (not a perception) whose vector is nearest, over `threshold`; never `but`."""
+    key = guard_key(text)
+    for near in nearest(view).above(space, embedding.model, vector_of(embedding), threshold):
+        kind, other = view.one("SELECT kind, guard FROM memory WHERE id = ?", near.id)
+        if near.id == but or kind != "fact":
+            continue
+        if not guarded or (other == key and not _turned_round(view, text, near.id)):
+            return near.id, near.similarity
+    return None
+
+
+def rank_by_words(view: View, space: int, text: str, limit: int) -> list[int]:
+    """BM25 over the state's own postings: exact, and the same on every node."""
+    total, words_in_all = view.one("SELECT active, words FROM collection WHERE space = ?", space)
+    average = words_in_all / max(1, total)
+    wanted = token_set(text)
+    frequencies = _frequencies(view, space, wanted)
+    chosen, budget = [], 20_000
+    for token in sorted(frequencies, key=lambda one: (frequencies[one], one))[:32]:
+        budget -= frequencies[token]
+        if budget < 0:
+            break
+        chosen.append(token)
+    scores: Counter[int] = Counter()
+    for token in chosen:
+        there = frequencies[token]
+        weight = log(1 + (total - there + 0.5) / (there + 0.5))
+        for number, words in view.all(
+            "SELECT memory, words FROM posting WHERE space = ? AND token = ?", space, token
+        ):
+            share = 1 - B + B * words / max(average, 1)
+            scores[number] += weight * (K1 + 1) / (1 + K1 * share)
+    ranked = sorted(scores.items(), key=lambda one: (-round(one[1], 9), one[0]))
+    return [number for number, _ in ranked[:limit]]
+
+
+def decayable(
+    view: View, space: int, at_us: int, min_days: float, floor: float, spared: Sequence[str]
+) -> int:
+    """How many memories a decay at `at_us` would touch."""
+    sql = f"SELECT count(*) FROM memory WHERE {FADING}"
+    return int(view.one(sql, *fading(space, at_us, min_days, floor, spared))[0])
+
+
+def without_vector(view: View, model: str, after: int, limit: int) -> list[tuple[int, str, str]]:
+    """Active memories past id `after` that have no vector of `model`: id, space, content."""
+    return view.all(
+        "SELECT memory.id, space.name, content FROM memory JOIN space ON space.id = memory.space"
+        " LEFT JOIN vector ON vector.memory = memory.id AND vector.model = ?"
+        " WHERE status = 'active' AND vector.memory IS NULL AND memory.id > ?"
+        " ORDER BY memory.id LIMIT ?",
+        model,
+        after,
+        limit,
+    )
+
+
+def count_without_vector(view: View, model: str) -> int:
+    row = view.one(
+        "SELECT count(*) FROM memory LEFT JOIN vector ON vector.memory = memory.id"
+        " AND vector.model = ? WHERE status = 'active' AND vector.memory IS NULL",
+        model,
+    )
+    return int(row[0])
+
+
+def vectors_of(view: View, model: str, numbers: Iterable[int]) -> list[Vector]:
+    found = []
+    for number in numbers:
+        row = view.one("SELECT vector FROM vector WHERE memory = ? AND model = ?", number, model)
+        if row is not None:
+            found.append(np.frombuffer(row[0], dtype=np.float16))
+    return found
+
+
+def _memory(row: Any) -> Memory:
+    values = list(row)
+    values[9], values[10] = msgspec.json.decode(row[9]), msgspec.json.decode(row[10])
+    return Memory(*values)
+
+
+def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int]:
+    wanted = list(tokens)
+    return dict(
+        view.all(
+            f"SELECT token, memories FROM frequency WHERE space = ? AND token IN ({marks(wanted)})",
+            space,
+            *wanted,
+        )
+    )
+
+
+def _turned_round(view: View, text: str, number: int) -> bool:
+    """Whether the memory has words of the opposite meaning, or the same words in swapped roles."""
+    other = view.one("SELECT content FROM memory WHERE id = ?", number)[0]
+    return opposed(token_set(text), token_set(other)) or swapped(tokens(text), tokens(other))
+
+
+LAST_USE = "max(coalesce(accessed_at_us, created_at_us), coalesce(decayed_at_us, 0))"
+FADING = (
+    "space = ? AND status = 'active' AND confidence > ?"
+    " AND category NOT IN (SELECT value FROM json_each(?))"
+    f" AND (? - {LAST_USE}) / {DAY_US} > ?"
+)
+"""Which memories a decay touches; `fading` gives its parameters."""
+
+
+def fading(
+    space: int, at_us: int, min_days: float, floor: float, spared: Sequence[str]
+) -> tuple[Any, ...]:
+    return space, floor, msgspec.json.encode(spared).decode(), at_us, min_days
+
+
+def decayed(confidence: float, days: float, rate: float) -> float:
+    """A memory's confidence after `days` without use."""
+    # Rounded, so that the last bits of different maths libraries never make states differ.
+    return float(round(confidence * (1.0 - rate) ** days, 6))

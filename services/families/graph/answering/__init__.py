@@ -1,0 +1,1 @@
+"""Answering what is asked of the knowledge graph."""

@@ -1,0 +1,1 @@
+"""Deciding on the knowledge graph."""

@@ -1,0 +1,1 @@
+"""How the graph reads as text, embedded after the reply."""

@@ -1,0 +1,1 @@
+"""Files of other memory servers, brought into the graph."""

@@ -1,0 +1,1 @@
+"""Deciding on memories and sessions."""

@@ -1,0 +1,154 @@
+"""The robot family, put together: seven tools, and one of the service's own for late vectors."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mnemolog.events import robot
+from mnemolog.events.arguments import Name
+from mnemolog.projections.robot import PROJECTION, state
+from mnemolog.projections.state.view import View
+from mnemolog.services.decider.tool import Place, Tool
+from mnemolog.services.families.robot import INTRODUCTION, NAME
+from mnemolog.services.families.robot.answering.recall import answer_recall
+from mnemolog.services.families.robot.deciding import access, embed, memories, sessions
+from mnemolog.services.families.robot.rules import RobotRules
+from mnemolog.services.families.robot.told import THINGS
+from mnemolog.services.family import Family, Spaces
+from mnemolog.services.late import Sweep, Swept
+
+
+def _in_collection(
+    tenant: str, args: robot.Learn | robot.Recall | robot.SavePerception | robot.StartSession
+) -> Place:
+    return Place(state.robot_space(tenant, args.collection))
+
+
+def _of_memory(tenant: str, args: robot.Forget | robot.Update) -> Place:
+    return Place(f"{tenant}/robot", number=args.memory_id)
+
+
+def _of_session(tenant: str, args: robot.EndSession) -> Place:
+    return Place(f"{tenant}/robot", session=args.session_id)
+
+
+def _space_named(tenant: str, name: str) -> str | None:
+    family, _, collection = name.partition("/")
+    if family != NAME:
+        return None
+    try:
+        return state.robot_space(tenant, msgspec.convert(collection, Name))
+    except msgspec.ValidationError:
+        return None
+
+
+def _without_vector(view: View, model: str, after: int, limit: int) -> list[Swept]:
+    return [Swept(*row) for row in state.without_vector(view, model, after, limit)]
+
+
+TOOLS = (
+    Tool(
+        name="learn",
+        arguments=robot.Learn,
+        effect="adds",
+        idempotent=False,
+        internal=False,
+        place=_in_collection,
+        decide=memories.decide_learn,
+        texts=memories.learn_texts,
+    ),
+    Tool(
+        name="recall",
+        arguments=robot.Recall,
+        effect="reads",
+        idempotent=True,
+        internal=False,
+        place=_in_collection,
+        decide=access.decide_recall,
+        answer=answer_recall,
+    ),
+    Tool(
+        name="save_perception",
+        arguments=robot.SavePerception,
+        effect="adds",
+        idempotent=False,
+        internal=False,
+        place=_in_collection,
+        decide=memories.decide_save_perception,
+        texts=memories.perception_texts,
+    ),
+    Tool(
+        name="forget",
+        arguments=robot.Forget,
+        effect="destroys",
+        idempotent=False,
+        internal=False,
+        place=_of_memory,
+        decide=memories.decide_forget,
+    ),
+    Tool(
+        name="update",
+        arguments=robot.Update,
+        effect="destroys",
+        idempotent=True,
+        internal=False,
+        place=_of_memory,
+        decide=memories.decide_update,
+        texts=memories.update_texts,
+    ),
+    Tool(
+        name="start_session",
+        arguments=robot.StartSession,
+        effect="adds",
+        idempotent=False,
+        internal=False,
+        place=_in_collection,
+        decide=sessions.decide_start_session,
+    ),
+    Tool(
+        name="end_session",
+        arguments=robot.EndSession,
+        effect="adds",
+        idempotent=False,
+        internal=False,
+        place=_of_session,
+        decide=sessions.decide_end_session,
+        heavy=True,
+    ),
+    Tool(
+        name=embed.NAME,
+        arguments=embed.EmbedMissing,
+        effect="adds",
+        idempotent=False,
+        internal=True,
+        place=embed.place,
+        decide=embed.decide_embed,
+        texts=embed.texts,
+        heavy=True,
+    ),
+)
+
+
+FAMILY = Family(
+    name=NAME,
+    introduction=INTRODUCTION,
+    projection=PROJECTION,
+    tools=TOOLS,
+    spaces=Spaces(
+        path="robot/{collection}",
+        words="robot/ and the name of a collection, such as robot/default",
+        title="Changes of a collection",
+        description="The newest changes of a robot collection's memories.",
+        find=_space_named,
+    ),
+    rules=RobotRules(),
+    things=THINGS,
+    late=(
+        Sweep(
+            tool=embed.NAME,
+            page=_without_vector,
+            count=state.count_without_vector,
+            ask=embed.ask,
+        ),
+    ),
+)

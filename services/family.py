@@ -1,0 +1,73 @@
+"""A tool family as one value: what each layer knows of it, put together.
+
+Adding one means a folder in each layer and a line where the families are listed
+(`services/families/__init__.py`). Nothing else names a family, and nothing registers itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mnemolog.projections.projection import Projection
+from mnemolog.services.decider.tool import Tool
+from mnemolog.services.late import Queue, Sweep
+from mnemolog.services.told import ThingKind
+
+
+class Spaces(msgspec.Struct, frozen=True, kw_only=True):
+    """The spaces of a family, as callers name them. `path` is `graph` where a tenant has one, or
+    `robot/{collection}` where it has many; `words` says that in a sentence. `find` gives the key of
+    the space that a tenant means by a name, None when it means none."""
+
+    path: str
+    words: str
+    title: str
+    description: str
+    find: Callable[[str, str], str | None]
+
+    @property
+    def single(self) -> bool:
+        return "{" not in self.path
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an MCP client can read: what `tool` answers without arguments. It changes
+    when the space `space` does."""
+
+    uri: str
+    name: str
+    title: str
+    description: str
+    tool: str
+    space: str
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """`introduction` is what a client may tell its model of the family; `rules` are the numbers
+    that its deciding goes by; `things` what `audit show` can tell the life of; `late` what is
+    embedded after the reply."""
+
+    name: str
+    introduction: str
+    projection: Projection
+    tools: tuple[Tool, ...]
+    spaces: Spaces
+    rules: msgspec.Struct
+    resources: tuple[Resource, ...] = ()
+    things: tuple[ThingKind, ...] = ()
+    late: tuple[Queue | Sweep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.projection.name != self.name:
+            raise ValueError(f"the family {self.name} has the projection of {self.projection.name}")
+        if self.spaces.path.partition("/")[0] != self.name:
+            raise ValueError(f"the spaces of the family {self.name} are called {self.spaces.path}")
+        tools = {tool.name: tool for tool in self.tools}
+        for resource in self.resources:
+            if resource.tool not in tools or not tools[resource.tool].reads:
+                raise ValueError(f"{resource.uri}: {resource.tool} is no read of {self.name}")
+        for late in self.late:
+            if late.tool not in tools or not tools[late.tool].internal:
+                raise ValueError(f"{late.tool} is no internal tool of {self.name}")

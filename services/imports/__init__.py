@@ -1,1 +1,0 @@
-"""Files of other memory servers: read line by line, and written."""

@@ -1,0 +1,118 @@
+"""Answering reads on a node: threads, one moment of the state, and what has to be there first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Answered
+from mnemolog.services.api import Answer
+from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.embedding.embedding import Embedding
+from mnemolog.services.node.embedding.late import LateVectors
+from mnemolog.services.node.following.projections import Projections
+from mnemolog.services.node.gate import Gate
+from mnemolog.services.reader.reader import Reader
+
+READ_THREADS = 4
+HEAVY_THREADS = 1
+"""Reads that take seconds wait for each other, so that the others never wait for them."""
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+"""Of a read. What a write answers is part of its decision, which is smaller."""
+
+
+class Host(Protocol):
+    """What answering uses of the node it belongs to."""
+
+    using: Gate
+    moments: Gate
+    projections: Projections
+    embedding: Embedding
+    late: LateVectors
+
+
+class Answering:
+    """`record` has a read that was answered put on the log, soon; `describe_wait_s` is how long one
+    that awaits descriptions waits for them."""
+
+    def __init__(self, host: Host, record: Callable[[Asked], None], describe_wait_s: float) -> None:
+        self._host = host
+        self._record = record
+        self._describe_wait_s = describe_wait_s
+        self.threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._heavy = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="examine")
+
+    async def answer(self, asked: Asked) -> Answer:
+        """A read's answer; `Refused` when it has none."""
+        loop, tool, embedding = asyncio.get_running_loop(), asked.tool, self._host.embedding
+        assert tool is not None
+        threads = self._heavy if tool.heavy else self.threads
+        if not tool.awaits:
+            return _there(await loop.run_in_executor(threads, self._read, asked, True))
+        if embedding.embedder.status == "loading":
+            await loop.run_in_executor(threads, embedding.wait_for_model)
+        until_s, pause_s = time.monotonic() + self._describe_wait_s, 0.001
+        while True:
+            last = time.monotonic() >= until_s
+            answer = await loop.run_in_executor(threads, self._read, asked, last)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.02, pause_s * 1.5)
+
+    def close(self) -> None:
+        self.threads.shutdown()
+        self._host.embedding.stop_passages()
+        self._heavy.shutdown(cancel_futures=True)
+
+    def _read(self, asked: Asked, last: bool) -> Answer | None:
+        """Answer from the projections, then have the call recorded with what it returned. None:
+        what the tool awaits is not there yet, and this is not the `last` time it is asked."""
+        host, tool, call, partition = self._host, asked.tool, asked.call, asked.partition
+        assert tool is not None and tool.answer is not None
+        embedding = host.embedding
+        started = time.perf_counter()
+        with host.using.shared(), ExitStack() as within:
+            projections = host.projections
+            view = projections.states[partition].reader()
+            if not tool.heavy:  # One that takes seconds would hold up the state's upkeep.
+                within.enter_context(host.moments.shared())
+                within.enter_context(view.moment())
+            pending = host.late.pending(view, call.space, tool.awaits) if tool.awaits else None
+            if pending is not None and pending.worth_waiting and not last:
+                return None
+            position = view.next_offset() - 1
+            reader = Reader(
+                view,
+                projections.text,
+                projections.vectors,
+                embedding.query,
+                embedding.passages,
+                embedding.named,
+                embedding.loaded,
+                0 if pending is None else pending.count,
+            )
+            read = tool.answer(reader, call, asked.args)
+        reply = msgspec.json.encode(read.reply)
+        if len(reply) > MAX_REPLY_BYTES:
+            raise Refused(
+                f"The answer has {len(reply):,} bytes; at most {MAX_REPLY_BYTES:,} are given at a "
+                "time: ask for less"
+            )
+        took_ms = round((time.perf_counter() - started) * 1000, 1)
+        answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
+        self._record(replace(asked, call=replace(call, answered=answered)))
+        return Answer(reply=reply, position=f"{partition}:{position}")
+
+
+def _there(answer: Answer | None) -> Answer:
+    assert answer is not None
+    return answer

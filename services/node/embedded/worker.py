@@ -1,0 +1,237 @@
+"""One partition's thread: takes calls in order, decides them in batches, makes them durable.
+
+A batch is what was waiting: its calls and decisions become durable in one transaction, then the
+projections show them, then the callers get their replies. Records of reads wait a moment for
+company, so that a recall does not cost a disk flush of its own, but never past a write.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final
+
+import msgspec
+import structlog
+
+from mnemolog.events.codec import encode_call
+from mnemolog.events.log import LogError
+from mnemolog.services.api import Answer, Unavailable
+from mnemolog.services.counted import Counted
+from mnemolog.services.decider.decide import Inputs
+from mnemolog.services.decider.partition import Made, PartitionDecider
+from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.following.follow import BATCH, BatchLog
+
+MAX_BATCH: Final = 64
+MAX_WAITING: Final = 1024
+MAX_READS: Final = 512
+"""Of those that wait: records of reads leave room for writes."""
+READS_WAIT_S: Final = 0.05
+RECORD_WAIT_S: Final = 10.0
+
+Show = Callable[[int, Counted], None]
+"""Brings a decision of a partition into the search indexes."""
+
+_log = structlog.get_logger("mnemolog.worker")
+
+
+class _Waiting(msgspec.Struct):
+    asked: Asked
+    inputs: Future[Inputs] | None
+    answer: Future[Answer] | None
+
+
+class PartitionWorker:
+    def __init__(
+        self, partition: int, log: BatchLog, decider: PartitionDecider, show: Show
+    ) -> None:
+        self.partition = partition
+        self.decider = decider
+        self.failed: str | None = None
+        self.shown = decider.state.next_offset
+        """The offset after the last decision that the indexes show."""
+        self._log = log
+        self._show = show
+        self._stopping = False
+        self._room_for_reads = threading.Semaphore(MAX_READS)
+        self._queue: queue.Queue[_Waiting | Callable[[], None] | None] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._run, name=f"decider-{partition}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, asked: Asked, inputs: Future[Inputs] | None) -> Future[Answer]:
+        """Have a call decided; the future is done once the decision is durable and shown."""
+        answer: Future[Answer] = Future()
+        # A caller may stop waiting (it was killed, its time ran out); that takes nothing back.
+        answer.set_running_or_notify_cancel()
+        self._put(_Waiting(asked, inputs, answer))
+        return answer
+
+    def record(self, asked: Asked) -> None:
+        """Put a read that was answered on the log, soon. Who reads faster than that can be done
+        waits here, unless it is the end."""
+        if self._stopping:
+            return
+        if not self._room_for_reads.acquire(timeout=RECORD_WAIT_S):
+            raise _too_many(MAX_READS)
+        try:
+            self._put(_Waiting(asked, None, None))
+        except Unavailable:
+            self._room_for_reads.release()
+            raise
+
+    def between_batches(self, task: Callable[[], None]) -> Future[None]:
+        """Run `task` on the partition's thread, when nothing is being decided."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                task()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._queue.put(run)
+        return done
+
+    def stop(self) -> None:
+        """Decide what is waiting, then end."""
+        self._stopping = True
+        self._queue.put(None)
+        self._thread.join()
+
+    def _put(self, waiting: _Waiting) -> None:
+        if self.failed is not None:
+            raise Unavailable(self.failed)
+        try:
+            self._queue.put_nowait(waiting)
+        except queue.Full:
+            raise _too_many(MAX_WAITING) from None
+
+    def _run(self) -> None:
+        while True:
+            batch, then = self._collect()
+            if batch:
+                self._carry_out(batch)
+            if then is None:
+                continue
+            if then is _END:
+                return
+            then()
+
+    def _collect(self) -> tuple[list[_Waiting], Callable[[], None] | None]:
+        """The next batch, and what to do after it, if anything."""
+        batch: list[_Waiting] = []
+        deadline = 0.0
+        while len(batch) < MAX_BATCH:
+            try:
+                if not batch:
+                    item = self._queue.get()
+                elif all(one.answer is None for one in batch):
+                    item = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+                else:
+                    item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return batch, _END
+            if not isinstance(item, _Waiting):
+                return batch, item
+            if not batch:
+                deadline = time.monotonic() + READS_WAIT_S
+            if item.answer is None:
+                self._room_for_reads.release()
+            batch.append(item)
+        return batch, None
+
+    def _carry_out(self, batch: list[_Waiting]) -> None:
+        try:
+            if self.failed is not None:
+                raise Unavailable(self.failed)
+            self._decide(batch)
+        except BaseException as error:
+            _log.error("a batch could not be decided", error=str(error), exc_info=True)
+            reason = str(error) if isinstance(error, (LogError, Unavailable)) else "internal error"
+            failure = Unavailable(
+                f"The call could not be carried out: {reason}. It may be on the log already; "
+                "ask again under the same idempotency key"
+            )
+            for one in batch:
+                if one.answer is not None and not one.answer.done():
+                    one.answer.set_exception(failure)
+            self._recover()
+
+    def _decide(self, batch: list[_Waiting]) -> None:
+        inputs = [Inputs() if one.inputs is None else one.inputs.result() for one in batch]
+        self.decider.begin()
+        calls: list[tuple[str, bytes]] = []
+        made: list[Made] = []
+        for one, given in zip(batch, inputs, strict=True):
+            data = encode_call(one.asked.call)
+            calls.append((one.asked.call.space, data))
+            made.append(self.decider.decide(data, one.asked, given))
+        self._log.append(self.partition, calls, [one.row for one in made])
+        self.decider.commit()
+        self._show_all(made)
+        for one, decided in zip(batch, made, strict=True):
+            if one.answer is not None:
+                one.answer.set_result(decided.counted.answer(self.partition))
+
+    def _show_all(self, made: list[Made]) -> None:
+        """An index that missed a decision must not see the next one: the partition stops."""
+        try:
+            for one in made:
+                self._show(self.partition, one.counted)
+            self.shown = self.decider.state.next_offset
+        except BaseException as error:
+            self._stop_visibly(error)
+            raise
+
+    def decide_backlog(self, inputs: Callable[[list[str]], Inputs]) -> None:
+        """Decide the calls that are on the log without a decision; before `start` only."""
+        state = self.decider.state
+        while calls := self._log.calls(self.partition, state.head.next_call, BATCH):
+            for stored in calls:
+                asked = self.decider.read(stored.data)
+                given = Inputs() if asked is None else inputs(asked.texts)
+                self.decider.begin()
+                made = self.decider.decide(stored.data, asked, given)
+                self._log.append(self.partition, (), [made.row])
+                self.decider.commit()
+                self._show_all([made])
+
+    def _recover(self) -> None:
+        """After a failure the log is the truth: drop the overlay and go on from there. What is on
+        the log and did not get into the state is not in the indexes either: then stop visibly, a
+        restart brings all of them up to the log."""
+        try:
+            self.decider.rollback()
+            state, end = self.decider.state, self._log.end(self.partition)
+            if (end.calls, end.decisions) != (state.head.next_call, state.next_offset):
+                raise RuntimeError(
+                    f"the log has {end.calls} calls and {end.decisions} decisions, the state "
+                    f"stands at {state.head.next_call} and {state.next_offset}"
+                )
+        except BaseException as error:
+            self._stop_visibly(error)
+
+    def _stop_visibly(self, error: BaseException) -> None:
+        self.failed = (
+            f"Partition {self.partition} has stopped: {error}. Restart mnemolog; "
+            "`mnemolog audit verify` tells more"
+        )
+        _log.error("a partition has stopped", partition=self.partition, error=str(error))
+
+
+def _too_many(count: int) -> Unavailable:
+    return Unavailable(f"Too many calls are waiting ({count}); nothing was recorded, try again")
+
+
+def _END() -> None:
+    """Stands for the end of the queue."""

@@ -1,0 +1,1 @@
+"""Vectors: of what is asked and decided, and later of what could wait."""

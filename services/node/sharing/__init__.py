@@ -1,0 +1,1 @@
+"""One data directory, many processes: one holds the store, the others work through it."""

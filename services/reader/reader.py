@@ -1,0 +1,62 @@
+"""What a read may look at, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from mnemolog.events.arguments import Refused
+from mnemolog.projections.ports import TextIndex, Vector, VectorIndex
+from mnemolog.projections.state.view import View
+
+
+class VectorModel(msgspec.Struct, frozen=True):
+    """What deciding and answering need to know of the model that makes the vectors."""
+
+    name: str
+    dedup_cosine: float
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """What a read may look at: the state as it is committed, and the search indexes.
+
+    `embed` starts embedding a query's text and gives a function that waits for its vector, or
+    None when there is no model, or none for the text's script. `embed_passages` gives the vectors
+    of texts as they are stored, None for a text that the model does not cover; as a whole None
+    when there is no model, or `model` (the one that is set) is not installed. `loaded` waits for
+    the model and tells its name; None when there is none at hand. `pending` is how much of the
+    space waits to be described, for a tool that asks for it.
+    """
+
+    view: View
+    text: TextIndex
+    vectors: VectorIndex | None
+    embed: Callable[[str], Callable[[], Vector] | None]
+    embed_passages: Callable[[Sequence[str]], list[Vector | None] | None] = lambda _: None
+    model: VectorModel | None = None
+    loaded: Callable[[], str | None] = lambda: None
+    pending: int = 0
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What a read answers, and what is put on the log about it."""
+
+    reply: dict[str, Any]
+    ids: list[int]
+    mode: str = ""
+
+
+def no_model(model: VectorModel | None) -> Refused:
+    """What needs a model, and has none at hand, is refused with this; `model` is the one set."""
+    if model is None:
+        return Refused(
+            "Embedding model not available. The service runs with the model `none`: run `mnemolog "
+            "models pull NAME` for one of `mnemolog models list`, and start it with --model NAME; "
+            "search_nodes needs none"
+        )
+    return Refused(
+        f"Embedding model not available. Run `mnemolog models pull {model.name}` to download it "
+        "first; it is noticed without a restart"
+    )
