@@ -55,8 +55,9 @@ def show(ctx: click.Context, thing: str, data: str | None, log: str | None, as_j
     ID is a memory's number, entity:NAME, relation:NUMBER or reflection:NUMBER. What was deleted
     has a life, too. What became of a relation is part of the lives of both its entities.
     """
+    asked = _thing(catalogue(ctx), thing)
     store = _open(ctx, data, log)
-    settings, asked = store.settings, _thing(store.families, thing)
+    settings = store.settings
     view = _state(store, asked.partition(settings.tenant, store.log.partitions))
     if view is None:
         raise fail(f"There is no state in {settings.data_dir} yet; `mnemolog rebuild` makes it")
@@ -187,7 +188,9 @@ def _thing(families: Catalogue, text: str) -> Thing:
     thing = None if known is None else known.read(rest)
     if thing is None:
         usages = ", ".join(one.usage for one in families.things.values())
-        raise click.UsageError(f"{text!r} is no id: give a {first}'s number, or one of {usages}")
+        raise click.BadParameter(
+            f"{text!r} is no id: give a {first}'s number, or one of {usages}", param_hint="ID"
+        )
     return thing
 
 
