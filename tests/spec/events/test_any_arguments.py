@@ -63,7 +63,7 @@ def near(hint: Any, limits: tuple[Meta, ...]) -> st.SearchStrategy[Any]:
     if hint in (int, float):
         bounds = [one for meta in limits for one in (meta.ge, meta.gt, meta.le) if one is not None]
         edges = [hint(bound + step) for bound in bounds for step in (-1, 0, 1)]
-        return st.sampled_from([*edges, 1])
+        return st.sampled_from([*edges, 1, True, 1.0])
     return st.booleans() if hint is bool else JSON
 
 
