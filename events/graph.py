@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemolog.events.arguments import NOT_BLANK, UNLISTED, Arguments
+from mnemolog.events.arguments import NOT_BLANK, UNLISTED, Arguments, UnknownField
 from mnemolog.events.codec import Fact
 from mnemolog.events.language import Language
 
@@ -57,7 +57,7 @@ class EntityInput(Arguments, frozen=True, omit_defaults=True, rename={"entity_ty
     def __post_init__(self) -> None:
         if self.entity_type is None and self.type not in (None, "entity"):
             # Meant as its entityType, most likely; passed over, the entity would have none.
-            raise ValueError("Object contains unknown field `type`")
+            raise UnknownField("type")
 
 
 class RelationInput(

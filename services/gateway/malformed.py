@@ -60,12 +60,17 @@ def unreadable(data: bytes) -> Malformed:
     except UnicodeDecodeError as error:
         reason = f"The message is not valid UTF-8: byte {error.start} cannot be decoded"
         return Malformed(PARSE_ERROR, reason, given)
+    constants: list[str] = []
     try:
-        message = json.loads(text)
+        message = json.loads(text, parse_constant=constants.append)
     except RecursionError:
         return Malformed(PARSE_ERROR, "The message is nested too deeply", given)
     except json.JSONDecodeError as error:
-        return Malformed(PARSE_ERROR, f"The message is not valid JSON: {error}", given)
+        reason = (
+            "The message is not valid JSON: it cannot be read from "
+            f"line {error.lineno}, column {error.colno} on"
+        )
+        return Malformed(PARSE_ERROR, reason, given)
     except ValueError:  # A whole number of thousands of digits is JSON, and nothing we could keep.
         reason = "The message holds a number of too many digits"
         return Malformed(PARSE_ERROR, reason, given, *_outline(given))
@@ -75,26 +80,38 @@ def unreadable(data: bytes) -> Malformed:
     id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
     tool = params.get("name") if isinstance(params, dict) else None
     tool = tool if isinstance(tool, str) else ""
-    try:
-        msgspec.json.decode(data)
-    except RecursionError:
-        return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        # Python's parser is lenient: half a surrogate pair passes, and the id can be answered.
-        reason = f"The message is not valid JSON: {error}"
-        if not _is_text(json.dumps(message, ensure_ascii=False)):
-            reason = (
-                "The message holds half of a surrogate pair: a character, such as an emoji, was "
-                "cut in two. Send it whole, or leave it out"
-            )
-        return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
     if is_deeper(message, MAX_DEPTH):
         return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
+    try:
+        msgspec.json.decode(data)
+    except RecursionError:  # In a value that another of the same name replaced.
+        return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
+    except (msgspec.MsgspecError, UnicodeError):
+        # Python's parser is lenient, so that the id can be answered.
+        reason = _taken_by_python_alone(message, constants)
+        return Malformed(PARSE_ERROR, reason, given, id=id_, tool=tool)
     reason = (
         'The message is not a JSON-RPC 2.0 request: it needs "jsonrpc": "2.0", a "method", and an '
         '"id" that is a whole number or text; "params" must be an object'
     )
     return Malformed(INVALID_REQUEST, reason, given, id_, tool, record=method == "tools/call")
+
+
+def _taken_by_python_alone(message: Any, constants: list[str]) -> str:
+    """What JSON does not allow in a message that Python's parser took, with the `constants` that it
+    met."""
+    if not _is_text(json.dumps(message, ensure_ascii=False)):
+        return (
+            "The message holds half of a surrogate pair: a character, such as an emoji, was "
+            "cut in two. Send it whole, or leave it out"
+        )
+    if constants:
+        return f"The message is not valid JSON: it holds {constants[0]}, which JSON does not have"
+    try:
+        json.dumps(message, allow_nan=False)
+    except ValueError:
+        return "The message holds a number that is too large"
+    return "The message is not valid JSON"
 
 
 def _outline(given: Raw) -> tuple[Id, str]:
