@@ -23,7 +23,7 @@ from benchmarks import corpus
 from benchmarks.goals import ON_KAFKA, OURS, WRITERS
 from benchmarks.http_client import HttpNode, cpu_s
 from benchmarks.mcp_client import BenchmarkError
-from benchmarks.measure import SETTLE_S, in_turns
+from benchmarks.measure import SETTLE_S, Pace, in_turns
 from benchmarks.results import (
     BUS_OPERATIONS,
     HTTP_LEARN,
@@ -72,11 +72,12 @@ class BusTarget:
     def __init__(self, system: str, nodes: Sequence[HttpNode], collections: Sequence[str]) -> None:
         self.system = system
         self.nodes = nodes
+        self.size = len(nodes)
         self.warming_up = False
         self.rss_mb = 0.0
         self._collections = collections
         self._first, self._last = nodes[0].client(), nodes[-1].client()
-        self._milliseconds: dict[str, list[float]] = {name: [] for name in BUS_OPERATIONS}
+        self.milliseconds: dict[str, list[float]] = {name: [] for name in BUS_OPERATIONS}
         self._right: dict[str, int] = {}
         self._total: dict[str, int] = {}
 
@@ -113,13 +114,13 @@ class BusTarget:
 
     def figures(self) -> list[Figure]:
         """A figure for each operation that was measured; its size is the number of nodes."""
-        taken = self._milliseconds.items()
-        return [figure(self.system, len(self.nodes), name, ms) for name, ms in taken if ms]
+        taken = self.milliseconds.items()
+        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
 
     def checks(self) -> list[Check]:
         """How many answers were right, by kind."""
         return [
-            Check(self.system, len(self.nodes), what, self._right[what], total)
+            Check(self.system, self.size, what, self._right[what], total)
             for what, total in self._total.items()
         ]
 
@@ -128,7 +129,7 @@ class BusTarget:
 
     def _keep(self, operation: str, milliseconds: float) -> None:
         if not self.warming_up:
-            self._milliseconds[operation].append(milliseconds)
+            self.milliseconds[operation].append(milliseconds)
 
     def _check(self, what: str, right: bool) -> None:
         self._right[what] = self._right.get(what, 0) + right
@@ -137,7 +138,7 @@ class BusTarget:
 
 def measure(work: Path, plan: BusPlan, results: Results, say: Callable[[str], None]) -> None:
     """Embedded and one node on Kafka in turns; then more nodes, one after the other."""
-    collections = _collections()
+    collections = spread_collections()
     seeds = itertools.count()
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(work / "kafka"))
@@ -146,7 +147,7 @@ def measure(work: Path, plan: BusPlan, results: Results, say: Callable[[str], No
         topics = {"MNEMOLOG_TOPICS": f"bench-{uuid.uuid4().hex[:8]}"}
         embedded = stack.enter_context(HttpNode(work / "bus-embedded", environment={}))
         nodes = [stack.enter_context(HttpNode(work / "bus-1", *log, environment=topics))]
-        _wait_until_shared(nodes)
+        wait_until_shared(nodes)
         say("measuring one client, embedded and on Kafka")
         _one_client({OURS: [embedded], ON_KAFKA: nodes}, collections, plan, results, next(seeds))
         say(f"measuring {WRITERS} clients")
@@ -156,7 +157,7 @@ def measure(work: Path, plan: BusPlan, results: Results, say: Callable[[str], No
         by_words = {"MNEMOLOG_TOPICS": f"{topics['MNEMOLOG_TOPICS']}-words"}
         words = ("--model", "none")
         with HttpNode(work / "bus-words", *log, *words, environment=by_words) as node:
-            _wait_until_shared([node])
+            wait_until_shared([node])
             pid = broker.process.pid
             results.rates.append(_rate(WITHOUT_MODEL, [node], pid, collections, plan, next(seeds)))
         while True:
@@ -168,7 +169,7 @@ def measure(work: Path, plan: BusPlan, results: Results, say: Callable[[str], No
             say(f"measuring {number} nodes")
             directory = work / f"bus-{number}"
             nodes.append(stack.enter_context(HttpNode(directory, *log, environment=topics)))
-            _wait_until_shared(nodes)
+            wait_until_shared(nodes)
             _one_client({ON_KAFKA: nodes}, collections, plan, results, next(seeds))
     results.notes.append(
         "bus: nodes, broker and clients share this machine; Kafka has one broker here, whose "
@@ -184,6 +185,15 @@ def _one_client(
     seed: int,
 ) -> None:
     targets = [BusTarget(system, list(nodes), collections) for system, nodes in systems.items()]
+    one_client(targets, plan, seed)
+    for target in targets:
+        results.figures += target.figures()
+        results.checks += target.checks()
+        results.memory.append(Memory(target.system, target.size, round(target.rss_mb, 1)))
+
+
+def one_client(targets: Sequence[BusTarget], plan: Pace, seed: int) -> None:
+    """Learns, then learns with a recall after each, the targets in turns; then hang up."""
     count = plan.warm_up + plan.operations
     memories = corpus.take(count, LEARN_SEED + seed)
     probes = list(itertools.islice(corpus.probes(PROBE_SEED + seed), count))
@@ -193,10 +203,6 @@ def _one_client(
     finally:
         for target in targets:
             target.close()
-    for target in targets:
-        results.figures += target.figures()
-        results.checks += target.checks()
-        results.memory.append(Memory(target.system, len(target.nodes), round(target.rss_mb, 1)))
 
 
 class _Writer(threading.Thread):
@@ -237,7 +243,20 @@ def _rate(
     plan: BusPlan,
     seed: int,
 ) -> Rate:
-    """Durable writes per second by many clients, each at one of the nodes, in a collection each."""
+    """Durable writes per second by many clients."""
+    taken, seconds, spent = many_clients(nodes, broker, collections, plan, seed)
+    return _summary(system, len(nodes), WRITERS, taken, seconds, spent)
+
+
+def many_clients(
+    nodes: Sequence[HttpNode],
+    broker: int | None,
+    collections: Sequence[str],
+    plan: BusPlan,
+    seed: int,
+) -> tuple[list[float], float, dict[str, float]]:
+    """Many clients learn at once, each at one of the nodes, in a collection each: milliseconds of
+    each learn, the seconds in which they were answered, and processor time by who took it."""
     needed = int((plan.warm_up_s + plan.seconds) * MAX_WRITES_PER_S)
     texts = corpus.take(needed, WRITE_SEED + seed)
     writers = [
@@ -260,8 +279,7 @@ def _rate(
         if writer.failed is not None:
             raise writer.failed
     taken = [ms for one in writers for at, ms in one.done if started_s <= at < ended_s]
-    spent = {who: after[who] - before[who] for who in after}
-    return _summary(system, len(nodes), WRITERS, taken, ended_s - started_s, spent)
+    return taken, ended_s - started_s, {who: after[who] - before[who] for who in after}
 
 
 def _model_alone(plan: BusPlan, seed: int) -> Rate:
@@ -326,7 +344,7 @@ def _taken(nodes: Sequence[HttpNode], broker: int | None) -> dict[str, float]:
     return {**found, "clients": cpu_s(os.getpid())}
 
 
-def _collections() -> list[str]:
+def spread_collections() -> list[str]:
     """Names of collections that lie in all partitions, one after the other, equally many."""
     found: dict[int, list[str]] = {number: [] for number in range(PARTITIONS)}
     each = COLLECTIONS // PARTITIONS
@@ -340,7 +358,7 @@ def _collections() -> list[str]:
     raise AssertionError
 
 
-def _wait_until_shared(nodes: Sequence[HttpNode]) -> None:
+def wait_until_shared(nodes: Sequence[HttpNode]) -> None:
     """Until every partition is decided by one node, and every node decides some; twice in a row."""
     deadline, good = time.monotonic() + SHARED_WITHIN_S, 0
     while good < 2:

@@ -66,7 +66,7 @@ class GraphTarget:
         for one in prepared:
             self._lines[one.line].add(one.name)
         self._wrote = False
-        self._milliseconds: dict[str, list[float]] = {name: [] for name in GRAPH_OPERATIONS}
+        self.milliseconds: dict[str, list[float]] = {name: [] for name in GRAPH_OPERATIONS}
         self._right: dict[str, int] = {}
         self._total: dict[str, int] = {}
 
@@ -136,7 +136,7 @@ class GraphTarget:
 
     def figures(self) -> list[Figure]:
         """A figure for each operation that was measured."""
-        taken = self._milliseconds.items()
+        taken = self.milliseconds.items()
         return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
 
     def checks(self) -> list[Check]:
@@ -153,7 +153,7 @@ class GraphTarget:
     def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         reply = self.client.call(tool, arguments)
         if not self.warming_up:
-            self._milliseconds[tool].append(reply.milliseconds)
+            self.milliseconds[tool].append(reply.milliseconds)
         return reply.body
 
     def _check_rows(self, what: str, body: dict[str, Any], wanted: dict[str, str]) -> None:

@@ -38,9 +38,9 @@ IMPORT_TIMEOUT_S = 1800
 def prepare_graph(directory: Path, file: Path, progress: Progress) -> None:
     """Leave a Mnemolog data directory at `directory` with what is in `file`, all of it described
     for the search by meaning. No process has the directory open afterwards."""
-    command = [mnemolog.program(), "import", str(file), "--data", str(directory), "--json"]
+    command = [mnemolog.THIS.program(), "import", str(file), "--data", str(directory), "--json"]
     # Its entities are described below, a good deal faster than by embedding each.
-    environment = {**mnemolog.environment(), "MNEMOLOG_MODEL": "none"}
+    environment = {**mnemolog.THIS.environment(), "MNEMOLOG_MODEL": "none"}
     done = subprocess.run(
         command,
         env=child_environment(environment),

@@ -75,10 +75,16 @@ class HttpNode:
     It is ended by SIGTERM, then by SIGKILL after `STOP_TIMEOUT_S` seconds.
     """
 
-    def __init__(self, directory: Path, *args: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *args: str,
+        environment: dict[str, str],
+        checkout: mnemolog.Checkout = mnemolog.THIS,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._stderr_path = directory / "bench-stderr.log"
-        command = [mnemolog.program(), "serve", "--data", str(directory), "--port", "0", *args]
+        command = [checkout.program(), "serve", "--data", str(directory), "--port", "0", *args]
         with self._stderr_path.open("wb") as stderr:
             # A session of its own: Ctrl-C reaches this process only, which then ends the child.
             self.process = subprocess.Popen(
@@ -86,7 +92,7 @@ class HttpNode:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env=child_environment({**mnemolog.environment(), **environment}),
+                env=child_environment({**checkout.environment(), **environment}),
                 start_new_session=True,
             )
         try:

@@ -78,7 +78,7 @@ class Target:
         self.rss_mb = 0.0
         # While warming up, times are not kept; wrong answers count even then.
         self.warming_up = False
-        self._milliseconds: dict[str, list[float]] = {name: [] for name in OPERATIONS}
+        self.milliseconds: dict[str, list[float]] = {name: [] for name in OPERATIONS}
         self._right: dict[str, int] = {}
         self._total: dict[str, int] = {}
 
@@ -116,7 +116,7 @@ class Target:
 
     def figures(self) -> list[Figure]:
         """A figure for each operation that was measured."""
-        taken = self._milliseconds.items()
+        taken = self.milliseconds.items()
         return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
 
     def checks(self) -> list[Check]:
@@ -128,7 +128,7 @@ class Target:
 
     def _keep(self, operation: str, milliseconds: float) -> None:
         if not self.warming_up:
-            self._milliseconds[operation].append(milliseconds)
+            self.milliseconds[operation].append(milliseconds)
 
     def _check(self, what: str, right: bool) -> None:
         self._right[what] = self._right.get(what, 0) + right
@@ -165,8 +165,8 @@ def measure_start(server: Server) -> tuple[float, float]:
         return initialize_ms, client.age_ms()
 
 
-def measure_starts(servers: Sequence[Server], memories: int, samples: int) -> list[Start]:
-    """Start each server `samples` times, in turns.
+def take_starts(servers: Sequence[Server], samples: int) -> list[list[tuple[float, float]]]:
+    """Start each server `samples` times, in turns; what `measure_start` said of each.
 
     One start before that is not counted: it makes the empty store and warms the disk cache, so
     that a cold start means a new process, not a new disk.
@@ -178,6 +178,12 @@ def measure_starts(servers: Sequence[Server], memories: int, samples: int) -> li
             measured = measure_start(server)
             if attempt > 0:
                 times.append(measured)
+    return taken
+
+
+def measure_starts(servers: Sequence[Server], memories: int, samples: int) -> list[Start]:
+    """Start each server `samples` times, in turns; the medians."""
+    taken = take_starts(servers, samples)
     return [
         Start(
             server.name,

@@ -42,7 +42,7 @@ def prepare_store(directory: Path, count: int, progress: Progress | None = None)
     if count >= GENERATED_FROM:
         generate(directory, count, progress)
         return
-    with StdioClient(mnemolog.server(directory)) as client:
+    with StdioClient(mnemolog.THIS.server(directory)) as client:
         client.initialize()
         fill(client, count, progress)
 

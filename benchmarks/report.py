@@ -14,6 +14,13 @@ from benchmarks.results import BUS_OPERATIONS, GRAPH_OPERATIONS, OPERATIONS, Fig
 
 _VERDICT_STYLES = {"met": "bold green", "missed": "bold red", "not measured": "yellow"}
 
+_DIFFERENCE_STYLES = {
+    "faster": "green",
+    "within 5 %": "green",
+    "unclear": "yellow",
+    "slower": "red",
+}
+
 _FAMILIES = (
     (OPERATIONS, "memories", PEER),
     (GRAPH_OPERATIONS, "entities", GRAPH_PEER),
@@ -26,6 +33,8 @@ def show(results: Results, console: Console) -> None:
     """Print the tables and a plain verdict per goal."""
     for line in _preamble(results):
         console.print(line, highlight=False, markup=False)
+    if results.comparisons:
+        console.print(_comparisons(results))
     for operations, size, second in _FAMILIES:
         figures = [one for one in results.figures if one.operation in operations]
         if figures:
@@ -36,7 +45,8 @@ def show(results: Results, console: Console) -> None:
         console.print(_processes(results))
     if results.checks:
         console.print(_checks(results))
-    console.print(_goals(results))
+    if results.goals:
+        console.print(_goals(results))
     for note in results.notes:
         console.print(f"note: {note}", style="dim", highlight=False, markup=False)
 
@@ -49,7 +59,7 @@ def as_json(results: Results) -> str:
 def write(results: Results, folder: Path) -> Path:
     """Write the results to a new file in `folder`, named by the time in UTC; the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    kind = "quick" if results.quick else "full"
+    kind = ("beside-" if results.comparisons else "") + ("quick" if results.quick else "full")
     path = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{kind}.json"
     path.write_text(as_json(results) + "\n", encoding="utf-8")
     return path
@@ -61,6 +71,26 @@ def _preamble(results: Results) -> list[str]:
     if results.quick:
         lines.append("quick run: shows that the harness works; too few samples for a verdict")
     return lines
+
+
+def _comparisons(results: Results) -> Table:
+    table = Table(
+        title="This version beside the other: median ms; ratio of the same call (95 % interval)"
+    )
+    for heading in ("operation", "size", "calls each", "this", "beside", "this / beside", ""):
+        table.add_column(heading, justify="right" if heading not in ("operation", "") else "left")
+    for one in results.comparisons:
+        style = _DIFFERENCE_STYLES[one.difference]
+        table.add_row(
+            one.operation,
+            f"{one.size:,}",
+            str(one.samples),
+            f"{one.this_ms:.2f}",
+            f"{one.beside_ms:.2f}",
+            f"{one.ratio:.3f} ({one.low:.3f} to {one.high:.3f})",
+            f"[{style}]{one.difference}[/]",
+        )
+    return table
 
 
 def _operations(figures: list[Figure], size: str, second: str) -> Table:

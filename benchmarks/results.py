@@ -33,7 +33,12 @@ HTTP_RECALL = "recall right after it, same node"
 RECALL_ELSEWHERE = "recall right after it, other node"
 BUS_OPERATIONS = (HTTP_LEARN, HTTP_RECALL, RECALL_ELSEWHERE)
 
+INITIALIZE = "start to the initialize reply"
+FIRST_RECALL = "start to the first recall's reply"
+MANY_LEARNS = "learn over HTTP, many clients"
+
 Verdict = Literal["met", "missed", "not measured"]
+Difference = Literal["faster", "within 5 %", "unclear", "slower"]
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -98,6 +103,21 @@ class Goal(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
+class Comparison(msgspec.Struct, frozen=True):
+    """One operation of this version beside another one: medians in milliseconds, the median ratio
+    of the same call with its 95 % interval, and what follows from that."""
+
+    operation: str
+    size: int
+    samples: int
+    this_ms: float
+    beside_ms: float
+    ratio: float
+    low: float
+    high: float
+    difference: Difference
+
+
 class Results(msgspec.Struct):
     """Everything one run reports."""
 
@@ -110,6 +130,7 @@ class Results(msgspec.Struct):
     memory: list[Memory] = []
     rates: list[Rate] = []
     goals: list[Goal] = []
+    comparisons: list[Comparison] = []
     notes: list[str] = []
 
 

@@ -1,4 +1,5 @@
-"""The benchmark: `python -m benchmarks.run [--only PART] [--system NAME] [--quick] [--json]`.
+"""The benchmark: `python -m benchmarks.run [--only PART] [--system NAME] [--quick] [--json]`,
+or with `--beside DIR` instead of `--system` another version of Mnemolog as the only peer.
 
 Parts of the robot family: `robot.operations` (learn and recall beside robotmem at several store
 sizes), `robot.start` (cold starts), `robot.scale` (a store of 100,000). `robot` means all three.
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import bus, goals, graph_corpus, graph_measure, report
+from benchmarks.beside import Beside
 from benchmarks.graph_measure import GraphTarget, measure_graph
 from benchmarks.graph_prepare import REAL_VECTORS, prepare_graph
 from benchmarks.mcp_client import BenchmarkError, Server, StdioClient
@@ -178,7 +180,7 @@ class Bench:
     def _server(self, system: str, label: str) -> Server:
         directory = self.work / f"{system}-{label}"
         if system == mnemolog.NAME:
-            return mnemolog.server(directory)
+            return mnemolog.THIS.server(directory)
         if self._robotmem is None:
             self._robotmem = self._ready_robotmem()
         return robotmem.server(*self._robotmem, directory)
@@ -242,27 +244,46 @@ class Bench:
     type=click.Choice(SYSTEMS),
     help="Measure this system only; may be given several times.",
 )
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Measure this version beside another checkout, set up there, instead of the peers.",
+)
 @click.option("--quick", is_flag=True, help="Small sizes, under a minute: does the harness work?")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-def main(only: tuple[str, ...], systems: tuple[str, ...], quick: bool, as_json: bool) -> None:
+def main(
+    only: tuple[str, ...],
+    systems: tuple[str, ...],
+    beside: Path | None,
+    quick: bool,
+    as_json: bool,
+) -> None:
     """Run the chosen parts, show what was found, and write it to benchmarks/results/."""
     progress_console = Console(stderr=True)
     parts = _chosen(only)
+    if beside is not None and systems:
+        raise click.UsageError("--beside measures Mnemolog only; leave --system out.")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     results = Results(quick=quick, machine=_machine(), client=CLIENT, notes=_notes())
     try:
         with _work_folder() as work:
-            steps = (Bench.operations, Bench.start, Bench.scale, Bench.graph, Bench.bus)
+            bench = (
+                Bench(quick, systems or SYSTEMS, work, results, progress_console)
+                if beside is None
+                else Beside(beside, quick, work, results, progress_console)
+            )
+            steps = (bench.operations, bench.start, bench.scale, bench.graph, bench.bus)
             actions = dict(zip(PARTS, steps, strict=True))
-            bench = Bench(quick, systems or SYSTEMS, work, results, progress_console)
             for part in parts:
-                actions[part](bench)
+                actions[part]()
     except (BenchmarkError, BrokerError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.ClickException("Stopped; every server that was started has ended.") from None
-    results.goals = goals.judge(results, {part.split(".")[0] for part in parts})
+    if beside is None:
+        results.goals = goals.judge(results, {part.split(".")[0] for part in parts})
     path = report.write(results, RESULTS)
     if as_json:
         click.echo(report.as_json(results))
