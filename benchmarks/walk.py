@@ -29,9 +29,12 @@ import msgspec
 import mnemolog
 from benchmarks.mcp_client import BenchmarkError
 from mnemolog.infra.settings import Settings
+from mnemolog.services.catalogue import load
+from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway import direct
 from mnemolog.services.gateway.calls import Calls
-from mnemolog.services.node.embedded import EmbeddedNode
+from mnemolog.services.gateway.tools import Offer
+from mnemolog.services.node.embedded.node import EmbeddedNode
 
 OURS = f"{Path(mnemolog.__file__).parent}/"
 TIMES = 5
@@ -45,15 +48,16 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[bytes]]
 @asynccontextmanager
 async def node(directory: Path) -> AsyncIterator[Ask]:
     """A node on `directory`, asked as HTTP asks it. All that is known here of how one is made."""
-    made = await asyncio.to_thread(EmbeddedNode, Settings(data=str(directory)))
-    calls = Calls(made)
+    families = load(FAMILIES)
+    made = await asyncio.to_thread(EmbeddedNode, Settings(data=str(directory)), families)
+    calls, offer = Calls(made), Offer(families)
 
     async def ask(tool: str, arguments: dict[str, Any]) -> bytes:
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         call = direct.read(msgspec.json.encode(message), None)
         assert call is not None
-        return await direct.answer(calls, call, "walk")
+        return await direct.answer(calls, offer, call, "walk")
 
     try:
         yield ask
