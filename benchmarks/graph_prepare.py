@@ -83,14 +83,14 @@ def _describe_all(directory: Path, progress: Progress) -> None:
         )
         given = {one.text: next(vectors).tobytes() for one in made}
         data = encode_call(call)
-        decider.begin()
+        decider.state.begin()
         inputs = Inputs(VectorModel(model.name, model.dedup_cosine), given)
         decided = decider.decide(data, decider.read(data), inputs)
         decision = decided.counted.decision
         if decision.refused or not decision.facts:
             raise BenchmarkError(f"Prepared descriptions were not taken: {decision.reply!r}")
         log.append(0, [(args.space, data)], [decided.row])
-        decider.commit()
+        decider.state.commit()
         projections.show(0, decided.counted)
         progress(len(made))
     projections.commit()

@@ -18,8 +18,8 @@ can be read never depends on who reads it."""
 MAX_DIGITS = 4300
 """A whole number of more digits, its sign included, is not read."""
 MAX_EXPLAINED = 64 * 1024
-"""A longer text is not looked through for what is wrong with it: that would take half a second for
-each million characters, and who else is served waits."""
+"""So many characters of a text are looked through for what is wrong with it: it takes half a second
+for each million, and whoever else is served waits."""
 TOO_DEEP = f"nested too deeply; at most {MAX_DEPTH} levels are allowed"
 
 _SPACE = r"[ \t\n\r]*"
@@ -60,14 +60,13 @@ _SHOWN = 80
 def unreadable(text: str) -> str:
     """What a text is that was not taken as JSON: not valid JSON, and why, or nested too deeply. It
     takes a few passes over the text, however it is broken."""
-    if len(text) > MAX_EXPLAINED:
-        return f"not valid JSON, or nested over {MAX_DEPTH} levels deep"
+    whole, text = text, text[:MAX_EXPLAINED]
     # Escapes make way for as many other characters: a backslash that is left begins none.
     with_long = _short_escape.sub("__", text)
     plain = _long_escape.sub("______", with_long)
     why = _misshapen(plain, text) or _half_character(with_long) or _unfit_number(plain)
-    if why is None or why == TOO_DEEP:
-        return why or "not valid JSON"
+    if why is None or why == TOO_DEEP or len(whole) > len(text):
+        return TOO_DEEP if why == TOO_DEEP else "not valid JSON"
     return f"not valid JSON: {why}"
 
 

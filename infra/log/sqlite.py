@@ -70,17 +70,13 @@ class SqliteLog:
         self._closed = False
         if read_only and not path.exists():
             raise LogError(f"There is no log at {path}")
-        self._partitions = self._open(partitions)
-        self._ends = {p: self._read_ends(p) for p in range(self._partitions)}
+        self.partitions = self._open(partitions)
+        self._ends = {p: self._read_ends(p) for p in range(self.partitions)}
         self._changed = threading.Condition()
         self._queue: queue.Queue[_Append | None] = queue.Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
         if not read_only:
             self._thread.start()
-
-    @property
-    def partitions(self) -> int:
-        return self._partitions
 
     def append(self, partition: int, calls: Rows, decisions: Rows) -> tuple[int, int]:
         """Append both in one transaction; blocks until durable. Returns the offsets of the first
@@ -203,8 +199,8 @@ class SqliteLog:
         return Ends(end("calls"), end("decisions"))
 
     def _check(self, partition: int) -> None:
-        if not 0 <= partition < self._partitions:
-            raise LogError(f"There is no partition {partition}; the log has {self._partitions}")
+        if not 0 <= partition < self.partitions:
+            raise LogError(f"There is no partition {partition}; the log has {self.partitions}")
 
     def _submit(self, partition: int, calls: Rows, decisions: Rows) -> Future[tuple[int, int]]:
         self._check(partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,11 +10,13 @@ RRF_K = 60
 REAL_WORLD_WEIGHT = 1.5
 
 
-def fuse(
-    legs: Sequence[Sequence[int]], weight: Callable[[int], float] = lambda _: 1.0
-) -> list[tuple[int, float]]:
-    """Ids with their score, best first; the best has 1.0. Equal scores: the newest id first."""
-    weighted = {number: score * weight(number) for number, score in reciprocal_ranks(legs).items()}
+def fuse(legs: Sequence[Sequence[int]], contexts: Mapping[int, str]) -> list[tuple[int, float]]:
+    """Ids with their score, weighted by their contexts, best first; the best has 1.0. Equal scores:
+    the newest id first."""
+    weighted = {
+        number: score * source_weight(contexts[number])
+        for number, score in reciprocal_ranks(legs).items()
+    }
     return normalise(sorted(weighted.items(), key=lambda one: (-one[1], -one[0])))
 
 

@@ -18,7 +18,6 @@ from mnemolog.events.robot import (
     SessionEnded,
     SessionStarted,
 )
-from mnemolog.projections.language import content_hash, token_set
 from mnemolog.projections.ports import vector_of
 from mnemolog.projections.projection import Evolve
 from mnemolog.projections.robot.state import (
@@ -28,16 +27,16 @@ from mnemolog.projections.robot.state import (
     LAST_USE,
     RECORDING,
     fading,
-    guard_key,
     nearest,
 )
+from mnemolog.projections.robot.understood import understood
 from mnemolog.projections.state.view import Moment, Writable
 
 
 def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Decision) -> None:
     space = view.ensure_space(moment.space)
-    key = RECORDING if fact.kind == "perception" else guard_key(fact.content)
-    words = token_set(fact.content)
+    said = understood(fact.content)
+    key = RECORDING if fact.kind == "perception" else said.guard
     view.take_id(COUNTER)
     view.run(
         "INSERT INTO memory (id, space, kind, perception_type, content, content_hash, guard, words,"
@@ -49,9 +48,9 @@ def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Deci
         fact.kind,
         fact.perception_type,
         fact.content,
-        content_hash(fact.content),
+        said.hash,
         key,
-        len(words),
+        len(said.words),
         fact.context,
         fact.category,
         msgspec.json.encode(fact.tags).decode(),
@@ -63,7 +62,7 @@ def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Deci
         moment.at_us,
         moment.at_us,
     )
-    _enter(view, space, fact.memory_id, words, key)
+    _enter(view, space, fact.memory_id, said.words, key)
     if fact.embedding is not None:
         _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
     view.touched(f"memory:{fact.memory_id}", moment)
@@ -75,17 +74,17 @@ def _duplicate(view: Writable, fact: DuplicateFound, moment: Moment, decision: D
 
 def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Decision) -> None:
     space, kind = _leave(view, fact.memory_id)
-    key = RECORDING if kind == "perception" else guard_key(fact.content)
-    words = token_set(fact.content)
+    said = understood(fact.content)
+    key = RECORDING if kind == "perception" else said.guard
     view.run(
         "UPDATE memory SET content = ?, content_hash = ?, guard = ?, words = ?, version = ?,"
         " context = ?, category = ?, tags = ?, scope_files = ?, confidence = ?, updated_at_us = ?,"
         # A new content has a new confidence, which fades from now on.
         " decayed_at_us = ? WHERE id = ?",
         fact.content,
-        content_hash(fact.content),
+        said.hash,
         key,
-        len(words),
+        len(said.words),
         fact.version,
         fact.context,
         fact.category,
@@ -97,7 +96,7 @@ def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Deci
         fact.memory_id,
     )
     view.run("DELETE FROM vector WHERE memory = ?", fact.memory_id)
-    _enter(view, space, fact.memory_id, words, key)
+    _enter(view, space, fact.memory_id, said.words, key)
     if fact.embedding is not None:
         _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
     view.touched(f"memory:{fact.memory_id}", moment)
@@ -204,7 +203,7 @@ def _leave(view: Writable, number: int) -> tuple[int, str]:
     space, kind, content, key = view.one(
         "SELECT space, kind, content, guard FROM memory WHERE id = ?", number
     )
-    words = sorted(token_set(content))
+    words = sorted(understood(content).words)
     view.run(
         "UPDATE collection SET active = active - 1, words = words - ? WHERE space = ?",
         len(words),

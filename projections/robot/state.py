@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from math import ceil, log
 from typing import Any
 
@@ -14,9 +12,10 @@ import msgspec
 import numpy as np
 
 from mnemolog.events.envelope import Embedding
-from mnemolog.projections.language import content_hash, guard, opposed, swapped, token_set, tokens
+from mnemolog.projections.language import opposed, swapped, token_set
 from mnemolog.projections.ports import Vector, vector_of
 from mnemolog.projections.ranking.bm25 import K1, B
+from mnemolog.projections.robot.understood import understood
 from mnemolog.projections.state.nearest import Nearest
 from mnemolog.projections.state.view import View, Writable, marks
 
@@ -95,15 +94,6 @@ def collection_of(space: str) -> str:
     return space.split("/robot/", 1)[1]
 
 
-@lru_cache(maxsize=256)
-def guard_key(text: str) -> str:
-    """The text's numbers, units and negations as one short key; empty when it has none."""
-    signature = guard(text)
-    if not signature:
-        return ""
-    return hashlib.blake2b(signature.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
 # --- questions ---------------------------------------------------------------------------------
 
 
@@ -146,14 +136,15 @@ def same_text(view: View, space: int, text: str, *, guarded: bool, but: int = 0)
 
     `guarded` matters for what normalising hides: 5 mW is not 5 MW.
     """
+    said = understood(text)
     row = view.one(
         "SELECT id FROM memory WHERE space = ? AND content_hash = ? AND status = 'active'"
         " AND kind = 'fact' AND id <> ? AND (? OR guard = ?) ORDER BY id LIMIT 1",
         space,
-        content_hash(text),
+        said.hash,
         but,
         not guarded,
-        guard_key(text),
+        said.guard,
     )
     return None if row is None else int(row[0])
 
@@ -167,14 +158,15 @@ def alike_by_words(
     those tokens' postings are searched for candidates. `guarded`: only texts with the same numbers
     and negations, and none that says the opposite.
     """
-    mine = token_set(text)
+    said = understood(text)
+    mine = said.words
     count = len(mine)
     if not count:
         return None
     frequencies = _frequencies(view, space, mine)
     rarest = sorted(mine, key=lambda token: (frequencies.get(token, 0), token))
     prefix = rarest[: count - ceil(threshold * count) + 1]
-    same_guard, key = ("guard = ?", guard_key(text)) if guarded else ("guard <> ?", RECORDING)
+    same_guard, key = ("guard = ?", said.guard) if guarded else ("guard <> ?", RECORDING)
     rows = view.all(
         f"SELECT memory, words, count(*) FROM posting"
         f" WHERE space = ? AND token IN ({marks(mine)}) AND {same_guard} AND memory IN ("
@@ -211,7 +203,7 @@ def alike_by_meaning(
     but: int = 0,
 ) -> tuple[int, float] | None:
     """The memory (not a perception) whose vector is nearest, over `threshold`; never `but`."""
-    key = guard_key(text)
+    key = understood(text).guard
     for near in nearest(view).above(space, embedding.model, vector_of(embedding), threshold):
         kind, other = view.one("SELECT kind, guard FROM memory WHERE id = ?", near.id)
         if near.id == but or kind != "fact":
@@ -305,7 +297,8 @@ def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int
 def _turned_round(view: View, text: str, number: int) -> bool:
     """Whether the memory has words of the opposite meaning, or the same words in swapped roles."""
     other = view.one("SELECT content FROM memory WHERE id = ?", number)[0]
-    return opposed(token_set(text), token_set(other)) or swapped(tokens(text), tokens(other))
+    said, told = understood(text), understood(other)
+    return opposed(said.words, told.words) or swapped(said.order, told.order)
 
 
 LAST_USE = "max(coalesce(accessed_at_us, created_at_us), coalesce(decayed_at_us, 0))"

@@ -60,7 +60,7 @@ class PartitionState:
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
         self._hints: dict[str, Any] = {}
-        self.view = self._writable()
+        self._use(self._writable())
         self._prepare()
         self._warm()
         self._load_chain()
@@ -79,22 +79,20 @@ class PartitionState:
         self.head = Head(row[1], row[2], row[3])
 
     def begin(self) -> None:
-        self.view.run("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        self.view.run(
+        head = self.head
+        self._execute(
             "UPDATE chain SET next_offset = ?, hash = ?, next_call = ?, at_us = ?",
-            self.next_offset,
-            self.head.hash,
-            self.head.next_call,
-            self.head.at_us,
+            (self.next_offset, head.hash, head.next_call, head.at_us),
         )
-        self.view.run("COMMIT")
+        self._execute("COMMIT")
 
     def rollback(self) -> None:
         """Drop the overlay: back to the last commit."""
         if self.view.connection.in_transaction:
-            self.view.run("ROLLBACK")
+            self._execute("ROLLBACK")
         self.view.forget_kept()
         self._load_chain()
 
@@ -102,16 +100,16 @@ class PartitionState:
     def attempt(self) -> Iterator[None]:
         """What is done inside the open transaction is undone alone when it fails."""
         before = self.next_offset, self.head
-        self.view.run("SAVEPOINT attempt")
+        self._execute("SAVEPOINT attempt")
         try:
             yield
         except BaseException:
-            self.view.run("ROLLBACK TO attempt")
+            self._execute("ROLLBACK TO attempt")
             self.view.forget_kept()
             self.next_offset, self.head = before
             raise
         finally:
-            self.view.run("RELEASE attempt")
+            self._execute("RELEASE attempt")
 
     def apply(
         self, offset: int, data: bytes, decision: Decision | None = None
@@ -131,7 +129,7 @@ class PartitionState:
             decision = decode_decision(data)
         self.next_offset = offset + 1
         if void_reason(self.head, decision) is not None:
-            self.view.run("INSERT INTO void VALUES (?)", offset)
+            self._execute("INSERT INTO void VALUES (?)", (offset,))
             return None
         moment = Moment(decision.at_us, decision.tenant, decision.space, decision.call_offset)
         facts = self.projected.facts.decode(decision.facts)
@@ -143,28 +141,30 @@ class PartitionState:
         return facts
 
     def _keep_outcome(self, decision: Decision) -> None:
-        self.view.run(
+        self._execute(
             "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            decision.tenant,
-            decision.key,
-            decision.key_space,
-            decision.own_key,
-            decision.call_offset,
-            decision.at_us,
-            decision.fingerprint,
-            decision.refused,
-            decision.code,
-            decision.reply,
+            (
+                decision.tenant,
+                decision.key,
+                decision.key_space,
+                decision.own_key,
+                decision.call_offset,
+                decision.at_us,
+                decision.fingerprint,
+                decision.refused,
+                decision.code,
+                decision.reply,
+            ),
         )
-        self.view.run(
+        self._execute(
             "DELETE FROM outcome WHERE own_key = 1 AND call_offset <= ?",
-            decision.call_offset - OWN_KEYS_KEPT,
+            (decision.call_offset - OWN_KEYS_KEPT,),
         )
-        self.view.run(
+        self._execute(
             "DELETE FROM outcome WHERE (tenant, key, space) IN"
             " (SELECT tenant, key, space FROM outcome WHERE own_key = 0"
             " ORDER BY call_offset LIMIT 8) AND at_us < ?",
-            decision.at_us - KEYS_KEPT_US,
+            (decision.at_us - KEYS_KEPT_US,),
         )
 
     def reader(self) -> View:
@@ -198,11 +198,11 @@ class PartitionState:
 
     def digest(self) -> dict[str, str]:
         """By name a hash of what is in it in canonical order, the same for the same contents."""
-        return {name: _hash(self.view.run(sql)) for name, sql in self.projected.canonical.items()}
+        return {name: _hash(self._execute(sql)) for name, sql in self.projected.canonical.items()}
 
     def void_digest(self) -> str:
         """A hash of which decisions do not count; a log that others wrote to may have others."""
-        return _hash(self.view.run("SELECT offset FROM void ORDER BY offset"))
+        return _hash(self._execute("SELECT offset FROM void ORDER BY offset"))
 
     def close(self) -> None:
         with self._lock:
@@ -224,6 +224,10 @@ class PartitionState:
             connection.create_function(name, count, function, deterministic=True)
         return connection
 
+    def _use(self, view: Writable) -> None:
+        self.view = view
+        self._execute = view.connection.execute
+
     def _writable(self) -> Writable:
         return Writable(self._connect(), self.partition, self.partitions, self.projected.kept)
 
@@ -233,7 +237,7 @@ class PartitionState:
         self.view.connection.close()
         for ending in ("-wal", "-shm", ""):
             self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
-        self.view = self._writable()
+        self._use(self._writable())
         return 0
 
     def _prepare(self) -> None:

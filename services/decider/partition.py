@@ -39,16 +39,13 @@ class Made(msgspec.Struct, frozen=True):
 class PartitionDecider:
     """Decides a batch inside one open transaction of the state.
 
-    `begin`, `decide` for each call, append the decisions to the log, then `commit`; when the
-    append failed, `rollback` leaves the state as if nothing had been decided.
+    Begin on the state, `decide` each call, append the decisions to the log, then commit the state;
+    when the append failed, its rollback leaves it as if nothing had been decided.
     """
 
     def __init__(self, state: PartitionState, deciding: Deciding) -> None:
         self.state = state
         self.deciding = deciding
-
-    def begin(self) -> None:
-        self.state.begin()
 
     def read(self, data: bytes) -> Asked | None:
         return read(self.deciding.catalogue, data, self.state.partitions)
@@ -82,9 +79,3 @@ class PartitionDecider:
         facts = self.state.apply(offset, encoded, decision)
         assert facts is not None, "a decision made on the head extends it"
         return Made(Counted(offset, decision, facts), encoded)
-
-    def commit(self) -> None:
-        self.state.commit()
-
-    def rollback(self) -> None:
-        self.state.rollback()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -107,15 +107,17 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     its `decide` then notes what was returned. `carry_out` does at the edge what deciding must not
     do (reading a file), and gives the call back with what came of it.
 
-    `idempotent`: the same call again changes nothing more. An `internal` one is the service's own,
-    and clients are not offered it. A `heavy` one may take long, however small its arguments: a read
-    waits for others like it. `awaits` names the kind of thing that must have been described before
-    it is answered, if any. A tool answers to its `aliases`, too; they are not listed.
+    One that `destroys` takes something away. `idempotent`: the same call again changes nothing
+    more. An `internal` one is the service's own, and clients are not offered it. A `heavy` one may
+    take long, however small its arguments: a read waits for others like it. `awaits` names the kind
+    of thing that must have been described before it is answered, if any. A tool answers to its
+    `aliases`, too; they are not listed.
     """
 
     name: str
     arguments: type[Arguments]
-    effect: Literal["reads", "adds", "destroys"]
+    reads: bool
+    destroys: bool
     idempotent: bool
     internal: bool
     place: Callable[[str, Any], Place]
@@ -130,12 +132,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.reads != (self.answer is not None):
             raise ValueError(f"{self.name}: what reads has an answer, and nothing else has")
-        if self.reads and not self.idempotent:
-            raise ValueError(f"{self.name}: what reads can be repeated")
-
-    @property
-    def reads(self) -> bool:
-        return self.effect == "reads"
+        if self.reads and (self.destroys or not self.idempotent):
+            raise ValueError(f"{self.name}: what reads destroys nothing, and can be repeated")
 
     @property
     def description(self) -> str:

@@ -49,7 +49,7 @@ def _definition(tool: Tool) -> dict[str, Any]:
         "annotations": {
             "title": title,
             "readOnlyHint": tool.reads,
-            "destructiveHint": tool.effect == "destroys",
+            "destructiveHint": tool.destroys,
             "idempotentHint": tool.idempotent,
             "openWorldHint": False,
         },

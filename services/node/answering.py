@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -16,10 +15,7 @@ from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Answered
 from mnemolog.services.api import Answer
 from mnemolog.services.decider.tool import Asked
-from mnemolog.services.node.embedding.embedding import Embedding
-from mnemolog.services.node.embedding.late import LateVectors
-from mnemolog.services.node.following.projections import Projections
-from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.host import Host
 from mnemolog.services.reader.reader import Reader
 
 READ_THREADS = 4
@@ -27,16 +23,6 @@ HEAVY_THREADS = 1
 """Reads that take seconds wait for each other, so that the others never wait for them."""
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """Of a read. What a write answers is part of its decision, which is smaller."""
-
-
-class Host(Protocol):
-    """What answering uses of the node it belongs to."""
-
-    using: Gate
-    moments: Gate
-    projections: Projections
-    embedding: Embedding
-    late: LateVectors
 
 
 class Answering:

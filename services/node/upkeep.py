@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
-from mnemolog.services.node.embedding.embedding import Embedding
-from mnemolog.services.node.following.projections import Projections
-from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.host import Host
 
 if TYPE_CHECKING:
-    from mnemolog.projections.vectors.tail import TailedVectors
+    pass
 
 EVERY_S = 1.0
 COMMIT_AFTER_S = 15.0
@@ -23,16 +21,6 @@ COMMIT_AFTER = 2_000
 decisions: it holds everybody up for some 20 ms, and what is not durable comes from the log."""
 
 _log = structlog.get_logger("mnemolog.node")
-
-
-class Host(Protocol):
-    """What upkeep uses of the node it belongs to."""
-
-    using: Gate
-    moments: Gate
-    projections: Projections
-    embedding: Embedding
-    shared: TailedVectors | None
 
 
 class Upkeep:

@@ -389,9 +389,9 @@ def test_void_decisions_are_left_out(tmp_path: Path) -> None:
             received_at_us=number,
         )
         data = encode_call(call)
-        decider.begin()
+        decider.state.begin()
         made = decider.decide(data, decider.read(data), Inputs())
-        decider.commit()
+        decider.state.commit()
         decision, encoded = made.counted.decision, made.encoded
         stale = encode_decision(msgspec.structs.replace(decision, previous=b"\1" * 32))
         assert decode_decision(stale).facts

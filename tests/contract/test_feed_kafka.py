@@ -76,14 +76,14 @@ class Deciding:
             space=space,
             reply=b"{}",
         )
-        decider.begin()
+        decider.state.begin()
         assert state.apply(state.next_offset, encode_decision(stale)) is None
         offset = state.next_offset
         made = decider.decide(data, decider.read(data), Inputs())
         rows = [(space, encode_decision(stale)), made.row]
         await self.log.append_calls(partition, [(space, data)])
         assert (await self.log.append_decisions(partition, rows))[-1] == offset
-        decider.commit()
+        decider.state.commit()
         await asyncio.to_thread(self.feed.publish, partition, made.counted)
         # A broker may deliver twice.
         await asyncio.to_thread(self.feed.publish, partition, made.counted)

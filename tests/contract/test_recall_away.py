@@ -50,7 +50,7 @@ class Node:
             feed_vectors(self.vectors, PROJECTED, MODEL.name, 0, counted)
 
     def recall(self, words: str, n: int = 5) -> Found:
-        query = read_query("default", Recall(query=words, n=n))
+        query = read_query("default/robot/default", Recall(query=words, n=n))
         vector = np.frombuffer(NORTH, np.float16)
         return recall(self.robot.state.view, self.text, self.vectors, lambda: vector, query)
 

@@ -94,7 +94,8 @@ FAMILY = Family(
         Tool(
             name="take_note",
             arguments=TakeNote,
-            effect="adds",
+            reads=False,
+            destroys=False,
             idempotent=False,
             internal=False,
             place=place,
@@ -103,7 +104,8 @@ FAMILY = Family(
         Tool(
             name="find_notes",
             arguments=FindNotes,
-            effect="reads",
+            reads=True,
+            destroys=False,
             idempotent=True,
             internal=False,
             place=place,

@@ -296,11 +296,11 @@ class Scenario:
     def when_bytes(self, data: bytes, vectors: Mapping[str, bytes] | None = None) -> Self:
         """As `when`, with the record as it lies on the log."""
         self._before = self.state.digest()
-        self.decider.begin()
+        self.decider.state.begin()
         # Without a model there is nobody to make vectors.
         inputs = Inputs(self.model, vectors or {}) if self.model else Inputs()
         made = self.decider.decide(data, self.decider.read(data), inputs)
-        self.decider.commit()
+        self.decider.state.commit()
         self.decision = made.counted.decision
         self.log.append(made.encoded)
         return self

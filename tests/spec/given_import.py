@@ -88,7 +88,7 @@ class Store:
         rows: list[Reply] = []
         after, more = 0, True
         reader = Reader(self.graph.state.reader(), None, None, lambda _: None)  # type: ignore[arg-type]
-        call = Call(id="e", tool="", arguments=b"", space="", received_at_us=0)
+        call = Call(id="e", tool="", arguments=b"", space="default/graph", received_at_us=0)
         while more:
             args = ExportGraph(what=what, after=after, until=until)
             page = answer_export(reader, call, args).reply
@@ -116,9 +116,9 @@ class Store:
     def _decide(self, data: bytes) -> None:
         """As the scenario does, but without comparing the state before and after."""
         decider = self.graph.decider
-        decider.begin()
+        decider.state.begin()
         made = decider.decide(data, decider.read(data), Inputs())
-        decider.commit()
+        decider.state.commit()
         self.graph.decision = made.counted.decision
         self.graph.log.append(made.encoded)
 

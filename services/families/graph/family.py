@@ -39,7 +39,8 @@ TOOLS = (
     Tool(
         name="create_entities",
         arguments=graph.CreateEntities,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -48,7 +49,8 @@ TOOLS = (
     Tool(
         name="create_relations",
         arguments=graph.CreateRelations,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -57,7 +59,8 @@ TOOLS = (
     Tool(
         name="add_observations",
         arguments=graph.AddObservations,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -66,7 +69,8 @@ TOOLS = (
     Tool(
         name="delete_entities",
         arguments=graph.DeleteEntities,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -76,7 +80,8 @@ TOOLS = (
     Tool(
         name="delete_observations",
         arguments=graph.DeleteObservations,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -85,7 +90,8 @@ TOOLS = (
     Tool(
         name="delete_relations",
         arguments=graph.DeleteRelations,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -94,7 +100,8 @@ TOOLS = (
     Tool(
         name="end_relation",
         arguments=graph.EndRelation,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -103,7 +110,8 @@ TOOLS = (
     Tool(
         name="search_nodes",
         arguments=graph.SearchNodes,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -113,7 +121,8 @@ TOOLS = (
     Tool(
         name="open_nodes",
         arguments=graph.OpenNodes,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -123,7 +132,8 @@ TOOLS = (
     Tool(
         name="read_graph",
         arguments=graph.ReadGraph,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -133,7 +143,8 @@ TOOLS = (
     Tool(
         name="analyze_entity_split",
         arguments=graph.AnalyzeEntitySplit,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -144,7 +155,8 @@ TOOLS = (
     Tool(
         name="propose_entity_split",
         arguments=graph.ProposeEntitySplit,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -156,7 +168,8 @@ TOOLS = (
     Tool(
         name="execute_entity_split",
         arguments=graph.ExecuteEntitySplit,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=False,
         internal=False,
         place=_in_graph,
@@ -167,7 +180,8 @@ TOOLS = (
     Tool(
         name="find_split_candidates",
         arguments=graph.FindSplitCandidates,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -178,7 +192,8 @@ TOOLS = (
     Tool(
         name="find_duplicate_observations",
         arguments=graph.FindDuplicateObservations,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -189,7 +204,8 @@ TOOLS = (
     Tool(
         name="consolidation_report",
         arguments=graph.ConsolidationReport,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -200,7 +216,8 @@ TOOLS = (
     Tool(
         name="migrate",
         arguments=graph.Migrate,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -210,7 +227,8 @@ TOOLS = (
     Tool(
         name=imports.BEGIN,
         arguments=imports.BeginImport,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=True,
         place=_in_graph,
@@ -219,7 +237,8 @@ TOOLS = (
     Tool(
         name=imports.CHUNK,
         arguments=imports.ImportGraph,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=True,
         place=_in_graph,
@@ -229,7 +248,8 @@ TOOLS = (
     Tool(
         name=exports.NAME,
         arguments=exports.ExportGraph,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=True,
         place=_in_graph,
@@ -239,7 +259,8 @@ TOOLS = (
     Tool(
         name="search_semantic",
         arguments=graph.SearchSemantic,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -250,7 +271,8 @@ TOOLS = (
     Tool(
         name="add_reflection",
         arguments=graph.AddReflection,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=False,
         place=_in_graph,
@@ -259,7 +281,8 @@ TOOLS = (
     Tool(
         name="search_reflections",
         arguments=graph.SearchReflections,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_graph,
@@ -270,7 +293,8 @@ TOOLS = (
     Tool(
         name=describe.NAME,
         arguments=describe.Describe,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=True,
         place=describe.place,

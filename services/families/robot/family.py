@@ -50,7 +50,8 @@ TOOLS = (
     Tool(
         name="learn",
         arguments=robot.Learn,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=False,
         place=_in_collection,
@@ -60,7 +61,8 @@ TOOLS = (
     Tool(
         name="recall",
         arguments=robot.Recall,
-        effect="reads",
+        reads=True,
+        destroys=False,
         idempotent=True,
         internal=False,
         place=_in_collection,
@@ -70,7 +72,8 @@ TOOLS = (
     Tool(
         name="save_perception",
         arguments=robot.SavePerception,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=False,
         place=_in_collection,
@@ -80,7 +83,8 @@ TOOLS = (
     Tool(
         name="forget",
         arguments=robot.Forget,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=False,
         internal=False,
         place=_of_memory,
@@ -89,7 +93,8 @@ TOOLS = (
     Tool(
         name="update",
         arguments=robot.Update,
-        effect="destroys",
+        reads=False,
+        destroys=True,
         idempotent=True,
         internal=False,
         place=_of_memory,
@@ -99,7 +104,8 @@ TOOLS = (
     Tool(
         name="start_session",
         arguments=robot.StartSession,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=False,
         place=_in_collection,
@@ -108,7 +114,8 @@ TOOLS = (
     Tool(
         name="end_session",
         arguments=robot.EndSession,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=False,
         place=_of_session,
@@ -118,7 +125,8 @@ TOOLS = (
     Tool(
         name=embed.NAME,
         arguments=embed.EmbedMissing,
-        effect="adds",
+        reads=False,
+        destroys=False,
         idempotent=False,
         internal=True,
         place=embed.place,

@@ -169,7 +169,7 @@ class PartitionWorker:
 
     def _decide(self, batch: list[_Waiting]) -> None:
         inputs = [Inputs() if one.inputs is None else one.inputs.result() for one in batch]
-        self.decider.begin()
+        self.decider.state.begin()
         calls: list[tuple[str, bytes]] = []
         made: list[Made] = []
         for one, given in zip(batch, inputs, strict=True):
@@ -177,7 +177,7 @@ class PartitionWorker:
             calls.append((one.asked.call.space, data))
             made.append(self.decider.decide(data, one.asked, given))
         self._log.append(self.partition, calls, [one.row for one in made])
-        self.decider.commit()
+        self.decider.state.commit()
         self._show_all(made)
         for one, decided in zip(batch, made, strict=True):
             if one.answer is not None:
@@ -200,10 +200,10 @@ class PartitionWorker:
             for stored in calls:
                 asked = self.decider.read(stored.data)
                 given = Inputs() if asked is None else inputs(asked.texts)
-                self.decider.begin()
+                self.decider.state.begin()
                 made = self.decider.decide(stored.data, asked, given)
                 self._log.append(self.partition, (), [made.row])
-                self.decider.commit()
+                self.decider.state.commit()
                 self._show_all([made])
 
     def _recover(self) -> None:
@@ -211,7 +211,7 @@ class PartitionWorker:
         the log and did not get into the state is not in the indexes either: then stop visibly, a
         restart brings all of them up to the log."""
         try:
-            self.decider.rollback()
+            self.decider.state.rollback()
             state, end = self.decider.state, self._log.end(self.partition)
             if (end.calls, end.decisions) != (state.head.next_call, state.next_offset):
                 raise RuntimeError(

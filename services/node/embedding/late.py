@@ -11,9 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
@@ -21,16 +19,12 @@ import structlog
 from mnemolog.events.arguments import Arguments
 from mnemolog.events.envelope import Call
 from mnemolog.infra.embedder.catalogue import Model, covers
-from mnemolog.infra.embedder.lazy import BackgroundEmbedder
 from mnemolog.projections.ports import Waiting
 from mnemolog.projections.state.view import View
-from mnemolog.services.api import Answer, Unavailable
-from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.api import Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.late import Queue, Ready, Sweep, Swept
-from mnemolog.services.node.following.follow import ReadableLog
-from mnemolog.services.node.following.projections import Projections
-from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.host import Host
 
 BATCH = 16
 BATCH_CHARACTERS = 6_000
@@ -47,28 +41,6 @@ PAUSE_S, FAILED_MOST_S, LEFTOVER_MOST_S = 0.1, 5.0, 60.0
 """Before what failed, or what was left over, is tried again: longer each time, up to so long."""
 
 _log = structlog.get_logger("mnemolog.embed")
-
-
-class Host(Protocol):
-    """What the thread uses of the node it works for."""
-
-    catalogue: Catalogue
-    using: Gate
-    projections: Projections
-    clock: Callable[[], int]
-
-    @property
-    def model(self) -> Model | None: ...
-    @property
-    def embedder(self) -> BackgroundEmbedder: ...
-    @property
-    def log(self) -> ReadableLog: ...
-
-    def decides(self, partition: int) -> bool:
-        """Whether this node decides the partition's calls; another one embeds for the others."""
-        ...
-
-    def submit_embedded(self, call: Call) -> Future[Answer]: ...
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -100,10 +72,12 @@ class LateVectors:
         tried again after a pause, and nobody waits for it."""
         self._told_s = 0.0
         self._shown = {
-            (queue.tool, state.partition): queue.last_noted(state.reader(), host.model.name)
+            (queue.tool, state.partition): queue.last_noted(
+                state.reader(), host.embedding.model.name
+            )
             for queue in self._queues
             for state in host.projections.states
-            if host.model is not None
+            if host.embedding.model is not None
         }
         """By queue and partition the last call that described something, as the indexes show it."""
         self._sweep.set()
@@ -135,8 +109,8 @@ class LateVectors:
     def pending(self, view: View, space: str, kind: str) -> Pending:
         """How many things of a kind wait to be described in a space. Somebody is waiting for them,
         so the work hurries. Without a model there is nothing to wait for."""
-        model, queue = self._host.model, self._queue_of[kind]
-        if model is None or self._host.embedder.status != "ready":
+        model, queue = self._host.embedding.model, self._queue_of[kind]
+        if model is None or self._host.embedding.embedder.status != "ready":
             return Pending(0, worth_waiting=False)
         count = queue.count_in(view, model.name, space, kind)
         leftover = self._leftover.get((queue.tool, view.partition), {})
@@ -170,7 +144,7 @@ class LateVectors:
             self._wake.wait(None if again_s == math.inf else max(0.0, again_s - now_s))
             if self._stopping.is_set():
                 return
-            if self._host.embedder.wait(1.0) is None:
+            if self._host.embedding.embedder.wait(1.0) is None:
                 self._stopping.wait(1.0)
                 continue
             self._running = True
@@ -204,7 +178,7 @@ class LateVectors:
         return False
 
     def _embed_all(self, sweep: bool, drain: bool) -> None:
-        model, before = self._host.model, self._done
+        model, before = self._host.embedding.model, self._done
         assert model is not None
         self._told_s = time.monotonic()
         self._left = self._count(model, sweep, drain)
@@ -272,7 +246,7 @@ class LateVectors:
         still is as it was, is left over."""
         place = (queue.tool, partition)
         passed_over = dict(self._leftover.get(place, {}))
-        embedder = self._host.embedder.wait(1.0)
+        embedder = self._host.embedding.embedder.wait(1.0)
         if embedder is None:
             raise Unavailable("the model is not loaded")
         while not self._stopping.is_set():

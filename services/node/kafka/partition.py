@@ -246,14 +246,14 @@ class Partition:
     def _decide_batch(
         self, batch: list[Stored], asked: list[Asked | None], inputs: list[Inputs]
     ) -> list[Made]:
-        self.decider.begin()
+        self.decider.state.begin()
         try:
             return [
                 self.decider.decide(stored.data, one, given)
                 for stored, one, given in zip(batch, asked, inputs, strict=True)
             ]
         except BaseException:
-            self.decider.rollback()
+            self.decider.state.rollback()
             raise
 
     def _commit(self, counted: list[Counted]) -> None:

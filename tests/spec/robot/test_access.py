@@ -124,5 +124,5 @@ def test_a_recall_that_was_refused_is_recorded_with_the_sentence_its_caller_got(
 )
 def test_what_a_recall_is_refused_for(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
-        read_query("default", Recall(**{"query": "cups", **given}))
+        read_query("default/robot/default", Recall(**{"query": "cups", **given}))
     assert refused.value.sentence == sentence

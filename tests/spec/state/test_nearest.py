@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mnemolog.projections.language import jaccard, token_set
 from mnemolog.projections.ports import Vector
-from mnemolog.projections.robot.state import alike_by_words, guard_key, nearest, robot_space
+from mnemolog.projections.robot.state import alike_by_words, nearest, robot_space
+from mnemolog.projections.robot.understood import understood
 from mnemolog.projections.state.nearest import Nearest, Neighbour, exact_cosine, quantise
 from mnemolog.projections.state.store import PartitionState
 from tests.families import PROJECTED
@@ -184,7 +185,7 @@ def test_alike_by_words_is_the_highest_jaccard_there_is(
         if kind == "gone":
             robot.given(forgotten(number))
         elif kind == "fact" and number != but:
-            same_guard = not guarded or guard_key(content) == guard_key(text)
+            same_guard = not guarded or understood(content).guard == understood(text).guard
             similarity = jaccard(token_set(content), token_set(text))
             if same_guard and similarity > threshold:
                 candidates.append((similarity, -number))

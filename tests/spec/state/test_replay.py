@@ -206,14 +206,14 @@ def test_a_batch_that_is_rolled_back_leaves_no_trace(plan: Plan, batch: Plan) ->
     calls = [_call(number, asked(*step, [])) for number, step in enumerate(batch)]
 
     def decide_all() -> list[bytes]:
-        robot.decider.begin()
+        robot.decider.state.begin()
         return [decided(robot, data, inputs) for data, inputs in calls]
 
     first = decide_all()
-    robot.decider.rollback()
+    robot.decider.state.rollback()
     assert everything(robot.state) == before
     second = decide_all()
-    robot.decider.commit()
+    robot.decider.state.commit()
     assert second == first
 
     fresh = Robot()
@@ -235,9 +235,9 @@ def test_a_decider_that_starts_again_decides_the_same(plan: Plan, batch: Plan) -
         data, inputs = _call(number, asked(*step, []))
         made = []
         for one in (robot, restarted):
-            one.decider.begin()
+            one.decider.state.begin()
             made.append(decided(one, data, inputs))
-            one.decider.commit()
+            one.decider.state.commit()
         assert made[0] == made[1]
 
 

@@ -61,7 +61,7 @@ def answer_propose(reader: Reader, call: Call, args: ProposeEntitySplit) -> Read
     """Topics of at least two observations become parts; the rest stays with the original."""
     analysis = _analysis(reader, call, args.entity_name)
     entity = analysis.entity
-    place = reader.view.space_id(state.graph_space(call.tenant))
+    place = reader.view.space_id(call.space)
     parts: dict[str, list[str]] = {}
     if entity.too_large and len(analysis.topics) > 1:
         for topic, texts in analysis.topics.items():
@@ -99,7 +99,7 @@ def answer_propose(reader: Reader, call: Call, args: ProposeEntitySplit) -> Read
 
 
 def answer_candidates(reader: Reader, call: Call, args: FindSplitCandidates) -> Read:
-    place = reader.view.space_id(state.graph_space(call.tenant))
+    place = reader.view.space_id(call.space)
     large = [] if place is None else upkeep.too_large(reader.view, place)
     rows: list[dict[str, Any]] = []
     ids: list[int] = []
@@ -131,7 +131,7 @@ def analyses(reader: Reader, large: list[Sized]) -> Iterator[Analysis]:
 
 
 def _analysis(reader: Reader, call: Call, name: str) -> Analysis:
-    place = reader.view.space_id(state.graph_space(call.tenant))
+    place = reader.view.space_id(call.space)
     entity = existing(reader.view, place, name)
     return next(analyses(reader, [Sized(entity.id, entity.name, entity.type, 0)]))
 

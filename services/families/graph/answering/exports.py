@@ -30,7 +30,7 @@ class ExportGraph(Arguments, frozen=True):
 
 
 def answer_export(reader: Reader, call: Call, args: ExportGraph) -> Read:
-    space = reader.view.space_id(state.graph_space(call.tenant))
+    space = reader.view.space_id(call.space)
     if space is None:
         return Read({"rows": [], "after": args.after, "more": False}, [])
     if args.what == "entities":

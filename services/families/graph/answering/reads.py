@@ -17,7 +17,7 @@ PAGE_CHARACTERS = 1_000_000
 
 
 def answer_search_nodes(reader: Reader, call: Call, args: SearchNodes) -> Read:
-    space = reader.view.space_id(state.graph_space(call.tenant))
+    space = reader.view.space_id(call.space)
     found = (
         []
         if space is None
@@ -27,13 +27,13 @@ def answer_search_nodes(reader: Reader, call: Call, args: SearchNodes) -> Read:
 
 
 def answer_read_graph(reader: Reader, call: Call, args: ReadGraph) -> Read:
-    space = reader.view.space_id(state.graph_space(call.tenant))
+    space = reader.view.space_id(call.space)
     found = [] if space is None else state.page(reader.view, space, args.cursor, args.limit + 1)
     return _page(reader.view, found, args.limit, ended=args.include_ended, once=True)
 
 
 def answer_open_nodes(reader: Reader, call: Call, args: OpenNodes) -> Read:
-    space = reader.view.space_id(state.graph_space(call.tenant))
+    space = reader.view.space_id(call.space)
     found = [
         entity.id
         for name in dict.fromkeys(args.names)

@@ -52,7 +52,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def answer_search_semantic(reader: Reader, call: Call, args: SearchSemantic) -> Read:
-    space = state.graph_space(call.tenant)
+    space = call.space
     sources = _sources(reader, args.query)
     found = search_entities(sources, space, args.query, args.limit, call.received_at_us)
     return _read(reader, sources, found)
@@ -60,7 +60,7 @@ def answer_search_semantic(reader: Reader, call: Call, args: SearchSemantic) -> 
 
 def answer_search_reflections(reader: Reader, call: Call, args: SearchReflections) -> Read:
     sources = _sources(reader, args.query)
-    found = search_reflections(sources, state.graph_space(call.tenant), args)
+    found = search_reflections(sources, call.space, args)
     return _read(reader, sources, found)
 
 

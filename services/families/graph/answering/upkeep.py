@@ -26,7 +26,7 @@ MAX_ROWS = 200
 
 
 def answer_duplicates(reader: Reader, call: Call, args: FindDuplicateObservations) -> Read:
-    place = reader.view.space_id(state.graph_space(call.tenant))
+    place = reader.view.space_id(call.space)
     entity = _comparable(reader.view, place, args.entity_name)
     texts = state.observations(reader.view, entity.id)
     vectors = reader.embed_passages(texts)
@@ -57,7 +57,7 @@ def answer_report(reader: Reader, call: Call, args: ConsolidationReport) -> Read
     """Each list has its first rows; the summary counts all. Of the entities that are too large,
     those that are about one thing only are no candidates for a split."""
     view, now_us = reader.view, call.received_at_us
-    place = view.space_id(state.graph_space(call.tenant))
+    place = view.space_id(call.space)
     if place is None:
         return Read(_report((0, 0), [], 0, (0, []), (0, []), [], now_us), [])
     large = upkeep.too_large(view, place)

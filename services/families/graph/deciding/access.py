@@ -18,12 +18,12 @@ from mnemolog.services.families.graph.rules import Context
 
 def decide_looked(ctx: Context, args: Arguments) -> Decided:
     """Looking through the graph is on the log; it does not make what was seen more important."""
-    return Decided(state.graph_space(ctx.call.tenant), [], {"ids": ctx.returned()})
+    return Decided(ctx.call.space, [], {"ids": ctx.returned()})
 
 
 def decide_opened(ctx: Context, args: OpenNodes | SearchSemantic) -> Decided:
     """What was opened by name, or found by its meaning, counts as used."""
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     returned = ctx.returned()
     there = state.existing(ctx.state, ctx.state.space_id(space), returned)
     ids = [number for number in returned if number in there]

@@ -46,7 +46,7 @@ class Merged(msgspec.Struct, frozen=True):
 
 
 def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     _check_counts((one.name, one.observations or []) for one in args.entities)
     merged = merge(ctx, ctx.state.space_id(space), args.entities)
     rows = [shown(entity, merged.said[name]) for name, entity in merged.known.items()]
@@ -80,7 +80,7 @@ def merge(ctx: Context, place: int | None, entities: Sequence[EntityInput]) -> M
 
 def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
     """In the shape that was asked: one entity by name, or a list of entities."""
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     place = ctx.state.space_id(space)
     inputs = [one for one in args.observations if isinstance(one, ObservationInput)]
     texts = [one for one in args.observations if isinstance(one, str)]
@@ -114,7 +114,7 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
 
 
 def decide_delete_entities(ctx: Context, args: DeleteEntities) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     place = ctx.state.space_id(space)
     facts: list[Fact] = []
     deleted: dict[str, None] = {}
@@ -145,7 +145,7 @@ def decide_delete_entities(ctx: Context, args: DeleteEntities) -> Decided:
 
 def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decided:
     """Texts that an entity does not have are passed over, as documented."""
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     place = ctx.state.space_id(space)
     if args.name is not None and args.observations is not None and args.deletions is None:
         entity = existing(ctx.state, place, args.name)

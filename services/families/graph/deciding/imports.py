@@ -23,7 +23,6 @@ from mnemolog.events.graph import (
     RelationCreated,
     RelationInput,
 )
-from mnemolog.projections.graph import state
 from mnemolog.services.decider.tool import Decided
 from mnemolog.services.families.graph.deciding.entities import merge
 from mnemolog.services.families.graph.deciding.relations import UnknownEntity, relate
@@ -86,13 +85,13 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def decide_begin(ctx: Context, args: BeginImport) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     decided = ctx.state.outcome(ctx.call.tenant, space, args.key) is not None
     return Decided(space, [], Began(decided))
 
 
 def decide_import(ctx: Context, args: ImportGraph) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     place = ctx.state.space_id(space)
     facts = merge(ctx, place, args.entities).facts
     entities = sum(isinstance(fact, EntityCreated) for fact in facts)
@@ -126,4 +125,4 @@ def decide_migrate(ctx: Context, args: Migrate) -> Decided:
         errors=imported.errors,
         skipped=imported.skipped,
     )
-    return Decided(state.graph_space(ctx.call.tenant), [fact], reply)
+    return Decided(ctx.call.space, [fact], reply)

@@ -11,7 +11,7 @@ from mnemolog.services.families.graph.rules import Context
 
 
 def decide_add_reflection(ctx: Context, args: AddReflection) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     _check_target(ctx, ctx.state.space_id(space), args)
     fact = ReflectionAdded(
         reflection_id=ctx.state.peek_id(meaning.REFLECTIONS),

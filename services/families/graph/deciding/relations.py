@@ -48,7 +48,7 @@ Related = RelationCreated | UnknownEntity | Holds
 
 
 def decide_create_relations(ctx: Context, args: CreateRelations) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     facts: list[Fact] = []
     rows: list[dict[str, Any]] = []
     errors = []
@@ -98,7 +98,7 @@ def relate(ctx: Context, place: int | None, relations: Sequence[RelationInput]) 
 
 
 def decide_delete_relations(ctx: Context, args: DeleteRelations) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     place = ctx.state.space_id(space)
     facts: list[Fact] = []
     gone: set[int] = set()
@@ -123,7 +123,7 @@ def decide_delete_relations(ctx: Context, args: DeleteRelations) -> Decided:
 
 
 def decide_end_relation(ctx: Context, args: EndRelation) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     found = state.relation(ctx.state, args.relation_id)
     if found is None or found[1] != space:
         raise Refused(f"Relation {args.relation_id} does not exist")

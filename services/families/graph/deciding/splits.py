@@ -24,7 +24,7 @@ CONTAINS, PART_OF = "contiene", "parte_de"
 
 
 def decide_execute(ctx: Context, args: ExecuteEntitySplit) -> Decided:
-    space = state.graph_space(ctx.call.tenant)
+    space = ctx.call.space
     place = ctx.state.space_id(space)
     entity = existing(ctx.state, place, args.entity_name)
     said = state.observations(ctx.state, entity.id)

@@ -13,7 +13,7 @@ from mnemolog.events.envelope import Call
 from mnemolog.events.robot import Recall
 from mnemolog.projections.language.summary import human_summary
 from mnemolog.projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
-from mnemolog.projections.ranking.fusion import fuse, normalise, source_weight
+from mnemolog.projections.ranking.fusion import fuse, normalise
 from mnemolog.projections.robot import state
 from mnemolog.projections.state.view import View
 from mnemolog.projections.times import iso
@@ -53,7 +53,7 @@ class Found(msgspec.Struct, frozen=True):
 
 def answer_recall(reader: Reader, call: Call, args: Recall) -> Read:
     started = time.perf_counter()
-    query = read_query(call.tenant, args)
+    query = read_query(call.space, args)
     vector = reader.embed(query.text)
     found = recall(reader.view, reader.text, reader.vectors, vector, query)
     reply = {
@@ -65,14 +65,14 @@ def answer_recall(reader: Reader, call: Call, args: Recall) -> Read:
     return Read(reply, found.ids, found.mode)
 
 
-def read_query(tenant: str, args: Recall) -> Query:
+def read_query(space: str, args: Recall) -> Query:
     """The query that the arguments ask for, or `Refused`."""
     text = args.query.strip()
     if not text:
         raise Refused("query must not be empty: say what to look for")
     return Query(
         text=text,
-        space=state.robot_space(tenant, args.collection),
+        space=space,
         n=args.n,
         min_confidence=args.min_confidence,
         session=args.session_id or None,
@@ -164,7 +164,7 @@ def _keep(view: View, legs: list[list[tuple[int, int]]], query: Query) -> list[_
         ]
         for leg in legs
     ]
-    fused = fuse(ranked, lambda number: source_weight(rows[number].memory.context))
+    fused = fuse(ranked, {number: row.memory.context for number, row in rows.items()})
     kept = []
     for number, score in fused:
         row = rows[number]

@@ -11,7 +11,7 @@ from mnemolog.services.families.robot.rules import Context
 
 
 def decide_recall(ctx: Context, args: Recall) -> Decided:
-    space = state.robot_space(ctx.call.tenant, args.collection)
+    space = ctx.call.space
     returned = ctx.returned()
     found = state.memories(ctx.state, returned) if returned else []
     there = {one.id for one in found if one.space == space and one.status == "active"}

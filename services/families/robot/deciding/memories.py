@@ -46,7 +46,7 @@ def decide_learn(ctx: Context, args: Learn) -> Decided:
     if not content:
         raise Refused("insight must not be empty: say in 1 to 300 characters what was learned")
     context = json_text("context", args.context) or ""
-    space = state.robot_space(ctx.call.tenant, args.collection)
+    space = ctx.call.space
     session = check_session(ctx, args.session_id, space, args.collection)
     twin = find_twin(ctx, space, content)
     if twin is not None:
@@ -87,7 +87,7 @@ def decide_save_perception(ctx: Context, args: SavePerception) -> Decided:
             f"description must be text of at least {MIN_DESCRIPTION} characters that says what was "
             f"perceived, not {description!r}"
         )
-    space = state.robot_space(ctx.call.tenant, args.collection)
+    space = ctx.call.space
     data, metadata = json_text("data", args.data), json_text("metadata", args.metadata)
     session = check_session(ctx, args.session_id, space, args.collection)
     number = ctx.state.peek_id(state.COUNTER)

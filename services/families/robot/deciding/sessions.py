@@ -20,7 +20,7 @@ from mnemolog.events.robot import (
     StartSession,
 )
 from mnemolog.projections.language import jaccard, token_set
-from mnemolog.projections.ranking.fusion import fuse, source_weight
+from mnemolog.projections.ranking.fusion import fuse
 from mnemolog.projections.robot import state
 from mnemolog.services.decider.tool import Decided
 from mnemolog.services.families.robot.deciding.memories import json_text
@@ -36,7 +36,7 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 def decide_start_session(ctx: Context, args: StartSession) -> Decided:
-    space = state.robot_space(ctx.call.tenant, args.collection)
+    space = ctx.call.space
     number = session_id(ctx.call.id, ctx.state.partition)
     context = json_text("context", args.context) or ""
     return Decided(
@@ -169,7 +169,7 @@ def related(ctx: Context, place: int, memories: list[state.Memory]) -> list[dict
     if not candidates:
         return []
     rows = {one.id: one for one in state.memories(ctx.state, candidates)}
-    ranked = fuse(legs, lambda number: source_weight(rows[number].context))[:wanted]
+    ranked = fuse(legs, {number: row.context for number, row in rows.items()})[:wanted]
     return [
         {"id": number, "content": rows[number].content, "_rrf_score": score}
         for number, score in ranked

@@ -1,0 +1,36 @@
+"""What of a memory's text is compared with others: worked out once a text.
+
+One call looks at the same text several times: to find its twin, to store it, to take it out again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import NamedTuple
+
+from mnemolog.projections.language import content_hash, guard, token_set, tokens
+
+REMEMBERED = 256
+
+
+class Understood(NamedTuple):
+    """`hash` is that of the normalised text; `words` are its different tokens, which are in `order`
+    with repeats; `guard` its numbers, units and negations as one short key, empty when it has
+    none."""
+
+    hash: str
+    words: frozenset[str]
+    order: tuple[str, ...]
+    guard: str
+
+
+@lru_cache(maxsize=REMEMBERED)
+def understood(text: str) -> Understood:
+    signature = guard(text)
+    key = (
+        hashlib.blake2b(signature.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        if signature
+        else ""
+    )
+    return Understood(content_hash(text), token_set(text), tuple(tokens(text)), key)
