@@ -70,7 +70,7 @@ async def same(*nodes: KafkaNode) -> None:
         await asyncio.sleep(0.1)
         ends = [(one.decisions, one.calls) for one in await nodes[0]._kafka.all_ends()]
         at = [[(p.shown, p.state.head.next_call) for p in node.partitions] for node in nodes]
-        if all(stands == ends for stands in at) and not any(node._reads for node in nodes):
+        if all(stands == ends for stands in at) and all(node.outbox.is_empty() for node in nodes):
             break
     else:
         raise AssertionError(f"the log ends at {ends}, the nodes are at {at}")
@@ -99,7 +99,7 @@ def test_two_nodes_share_the_partitions_and_see_each_other(
             await until(
                 shared,
                 say=lambda: [
-                    (node._decides.owns, [p.ours for p in node.partitions], node._away)
+                    (node._decides.owns, [p.ours for p in node.partitions], node._watch.away)
                     for node in (one, two)
                 ],
             )

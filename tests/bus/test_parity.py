@@ -157,8 +157,7 @@ async def on_kafka(
 
         async def at_rest(partition: int) -> None:
             for node in nodes:
-                if node._reads.get(partition):
-                    await node._append(partition)
+                await node.outbox.send_reads()
             ends = await nodes[0]._kafka.ends(partition)
             for node in nodes:
                 place = node.partitions[partition]

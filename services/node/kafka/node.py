@@ -8,17 +8,12 @@ own files can be lost.
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
-from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-import structlog
-
-from mnemolog.events.codec import encode_call
 from mnemolog.events.envelope import Call, sha256
 from mnemolog.events.log import LogError
 from mnemolog.infra.log.kafka import KafkaLog
@@ -27,26 +22,19 @@ from mnemolog.projections.state.store import PartitionState, StateError
 from mnemolog.services.api import Answer, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue, Rules
 from mnemolog.services.counted import Counted
-from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.following.follow import Advance, ReadableLog
 from mnemolog.services.node.following.projections import Projections
+from mnemolog.services.node.kafka.ahead import Ahead
 from mnemolog.services.node.kafka.logs import SyncLog, remember, replica_dir
 from mnemolog.services.node.kafka.member import Member
-from mnemolog.services.node.kafka.moving import calls_are_there
+from mnemolog.services.node.kafka.outbox import Outbox
 from mnemolog.services.node.kafka.partition import Partition
-from mnemolog.services.node.node import Clock, Node, in_doubt, now_us
+from mnemolog.services.node.kafka.watch import Watch
+from mnemolog.services.node.node import Clock, Node, now_us
 from mnemolog.services.node.vectors.feeder import Feeder
 
 WORK_THREADS = 4
-WATCH_S = 1.0
-STALLED_S = 15.0
-READS_WAIT_S = 0.05
-MAX_READS = 1_000
-"""Records of reads that wait for their place on a partition's log; past it the oldest are lost."""
-VECTORS_KEPT = 512
-
-_log = structlog.get_logger("mnemolog.node")
 
 
 class KafkaNode(Node):
@@ -73,15 +61,15 @@ class KafkaNode(Node):
         self._loop = asyncio.get_running_loop()
         self._kafka = log
         self.log = SyncLog(log, self._loop)
+        ahead = Ahead(self.embedding)
         self._work = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="partition")
         self.partitions = [
-            Partition(log, state, self.deciding, self._work, self._inputs, self._show, self._told)
+            Partition(log, state, self.deciding, self._work, ahead.inputs, self._show, self._told)
             for state in self.projections.states
         ]
-        self._waiting: dict[tuple[int, str], list[asyncio.Future[Answer]]] = {}
-        self._reads: defaultdict[int, list[Asked]] = defaultdict(list)
-        self._flushing: dict[int, asyncio.Task[None]] = {}
-        self._vectors: OrderedDict[str, Future[Inputs]] = OrderedDict()
+        self.outbox = Outbox(log, self.partitions, settings.call_timeout_s)
+        self._ahead = ahead
+        self._watch = Watch(log, self.partitions, settings.call_timeout_s)
         brokers, prefix = settings.brokers or "", settings.topics
         self._decides = Member(
             brokers, f"{prefix}.deciders", log.calls_topic, self._call_came, self._own
@@ -94,12 +82,6 @@ class KafkaNode(Node):
             self._feeder = Feeder(settings, catalogue.projected, self.model, self.log)
             self._members.append(projectors(settings, log, self._feeder))
         self._takes_calls = "gateway" in roles
-        self._whole: set[int] = set()
-        """Partitions that no store is being moved to."""
-        self._watching: asyncio.Task[None] | None = None
-        self._away: str | None = None
-        self._moved: list[tuple[int, int]] = [(0, 0)] * log.partitions
-        self._moved_s: list[float] = [time.monotonic()] * log.partitions
 
     @classmethod
     async def open(
@@ -146,9 +128,9 @@ class KafkaNode(Node):
             self._feeder.start()
         for partition in self.partitions:
             partition.start()
-        await self._look()
+        await self._watch.look()
         await asyncio.gather(*(member.start() for member in self._members))
-        self._watching = asyncio.create_task(self._watch())
+        self._watch.start()
         self._begin()
 
     # --- calls -----------------------------------------------------------------------------------
@@ -161,57 +143,15 @@ class KafkaNode(Node):
         return await super().call(request, progress)
 
     async def _decided(self, asked: Asked) -> Answer:
-        partition, call = asked.partition, asked.call
-        place = self.partitions[partition]
+        place = self.partitions[asked.partition]
         if place.failed is not None:
             raise Unavailable(place.failed)
         if place.ours:
-            self._start_embedding(asked.texts)
-        answer: asyncio.Future[Answer] = self._loop.create_future()
-        key = (partition, call.id)
-        self._waiting.setdefault(key, []).append(answer)
-        try:
-            async with asyncio.timeout(self.settings.call_timeout_s):
-                await self._append(partition, asked)
-                return await answer
-        except LogError as error:
-            raise Unavailable(
-                f"The call could not be put on the log: {error}. If it is there nevertheless it "
-                "will be carried out; ask again under the idempotency key "
-                f"{call.idempotency_key or call.id!r} to learn its outcome"
-            ) from error
-        except TimeoutError:
-            raise in_doubt(call, self.settings.call_timeout_s) from None
-        finally:
-            self._waiting[key].remove(answer)
-            if not self._waiting[key]:
-                del self._waiting[key]
-
-    async def _append(self, partition: int, *calls: Asked) -> None:
-        """Put calls on the log, and before them the reads that were answered here until now."""
-        if partition not in self._whole:
-            await self._check_whole(partition)
-        every = [*self._reads.pop(partition, ()), *calls]
-        rows = [(one.call.space, encode_call(one.call)) for one in every]
-        offsets = await self._kafka.append_calls(partition, rows)
-        for offset, (_, data), asked in zip(offsets, rows, every, strict=True):
-            # Kafka has it: there is no need to wait until it brings it round, nor to read it again.
-            self.partitions[partition].call_came(offset, data, asked)
-
-    async def _check_whole(self, partition: int) -> None:
-        whole = await calls_are_there(self._kafka, partition)
-        if whole is False:
-            raise LogError(
-                "a store is being moved to this log, and its calls are not all there yet; "
-                "calls are taken when `mnemolog import` has ended"
-            )
-        if whole:
-            self._whole.add(partition)
+            self._ahead.start(asked.texts)
+        return await self.outbox.decided(asked)
 
     def _told(self, partition: int, counted: Counted) -> None:
-        for answer in self._waiting.get((partition, counted.decision.call_id), ()):
-            if not answer.done():
-                answer.set_result(counted.answer(partition))
+        self.outbox.told(partition, counted)
 
     def _call_came(self, partition: int, offset: int, data: bytes) -> None:
         self.partitions[partition].call_came(offset, data)
@@ -224,61 +164,14 @@ class KafkaNode(Node):
 
     def submit_embedded(self, call: Call) -> Future[Answer]:
         asked = self.read(call)
-        for text in asked.texts:
-            self._embedded(text).result()
+        for vector in self._ahead.start(asked.texts):
+            vector.result()
         return self.submit(asked)
 
     def _record(self, asked: Asked) -> None:
-        self._loop.call_soon_threadsafe(self._keep_read, asked)
+        self._loop.call_soon_threadsafe(self.outbox.keep_read, asked)
 
-    def _keep_read(self, asked: Asked) -> None:
-        partition = asked.partition
-        reads = self._reads[partition]
-        reads.append(asked)
-        if len(reads) > MAX_READS:
-            del reads[0]
-        if partition not in self._flushing:
-            self._flushing[partition] = self._loop.create_task(self._flush(partition))
-
-    async def _flush(self, partition: int) -> None:
-        try:
-            await asyncio.sleep(READS_WAIT_S)
-        finally:
-            del self._flushing[partition]
-        try:
-            if self._reads.get(partition):
-                await self._append(partition)
-        except LogError as error:
-            _log.warning("records of reads were lost", partition=partition, reason=str(error))
-
-    # --- vectors ---------------------------------------------------------------------------------
-
-    def _start_embedding(self, texts: list[str]) -> None:
-        """What is decided here can be embedded while Kafka takes the call."""
-        for text in texts:
-            self._embedded(text)
-
-    def _embedded(self, text: str) -> Future[Inputs]:
-        """The vector of one text; of the newest it is kept, for the decider to find."""
-        found = self._vectors.get(text)
-        if found is None:
-            found = self._vectors[text] = self.embedding.start([text])
-            if len(self._vectors) > VECTORS_KEPT:
-                self._vectors.popitem(last=False)
-        return found
-
-    async def _inputs(self, texts: list[str]) -> Inputs:
-        if not texts:
-            return self.embedding.inputs([])
-        given = [await asyncio.wrap_future(self._embedded(text)) for text in texts]
-        vectors = {text: vector for one in given for text, vector in one.vectors.items()}
-        if not all(one.vectors for one in given):
-            # No model, perhaps not yet: the next time it may be there.
-            for text in texts:
-                self._vectors.pop(text, None)
-        return Inputs(given[0].model, vectors)
-
-    # --- upkeep ----------------------------------------------------------------------------------
+    # --- how it is -------------------------------------------------------------------------------
 
     def _own(self, owned: frozenset[int]) -> None:
         for partition in self.partitions:
@@ -286,43 +179,14 @@ class KafkaNode(Node):
         if owned:
             self.late.look()
 
-    async def _look(self) -> None:
-        for partition, ends in zip(self.partitions, await self._kafka.all_ends(), strict=True):
-            partition.log_ends(ends.calls, ends.decisions)
-
-    async def _watch(self) -> None:
-        """Ask Kafka where the log ends: what Faust did not deliver is noticed and fetched."""
-        while True:
-            await asyncio.sleep(WATCH_S)
-            try:
-                async with asyncio.timeout(self.settings.call_timeout_s):
-                    await self._look()
-                self._away = None
-            except (LogError, TimeoutError) as error:
-                self._away = str(error) or "Kafka does not answer"
-            now_s = time.monotonic()
-            for i, partition in enumerate(self.partitions):
-                stands = (partition.state.next_offset, partition.state.head.next_call)
-                if stands != self._moved[i] or not partition.late:
-                    self._moved[i], self._moved_s[i] = stands, now_s
-
     def _reasons(self) -> list[str]:
         reasons = self._stopped(self.partitions)
-        if self._away is not None:
-            reasons.append(f"Kafka is away: {self._away}")
         reasons += [
             f"The Faust worker of {member.group} is not running"
             for member in self._members
             if not member.running
         ]
-        now_s = time.monotonic()
-        reasons += [
-            f"Partition {i} stands still: calls up to {one.calls.end} wait, and decisions up to "
-            f"{one.decisions.end}; this node is at {one.state.next_offset}"
-            for i, one in enumerate(self.partitions)
-            if one.late and now_s - self._moved_s[i] > STALLED_S and one.failed is None
-        ]
-        return reasons
+        return reasons + self._watch.reasons()
 
     def decides(self, partition: int) -> bool:
         return self.partitions[partition].ours
@@ -369,18 +233,12 @@ class KafkaNode(Node):
     async def aclose(self) -> None:
         if hasattr(self, "feed"):
             self.feed.close()
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        await self._watch.stop()
         await asyncio.to_thread(self._stop_background)
-        for partition in list(self._reads):
-            with suppress(LogError, TimeoutError):
-                async with asyncio.timeout(2.0):
-                    await self._append(partition)
+        await self.outbox.send_reads()
         await asyncio.gather(*(member.stop() for member in self._members))
         await asyncio.gather(*(partition.stop() for partition in self.partitions))
-        for task in list(self._flushing.values()):
-            task.cancel()
+        self.outbox.close()
         self._work.shutdown()
         await asyncio.to_thread(self._end)
         await self._kafka.close()
