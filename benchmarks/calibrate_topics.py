@@ -5,7 +5,7 @@
 Reads `topic_entities.json`: entities whose observations are labelled with what they are about.
 Agreement is the adjusted Rand index: 1 is the labels themselves, 0 is chance. "As it is" clusters
 the cosine distances as the model gives them, "from the middle" those seen from the middle of the
-entity's texts, which is what `projections/topics.py` does; its own cut is the last.
+entity's texts, which is what `projections/language/topics.py` does; its own cut is the last.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Said(msgspec.Struct, frozen=True):
     ended: bool = False
 
 
-class _GraphThing(Thing):
+class _GraphLife(Thing):
     """`number` is that of a relation or reflection; an entity has a name, and the `ids` it has had.
     `relations` are by number all that an entity has had, or the relation itself."""
 
@@ -115,7 +115,7 @@ class _GraphThing(Thing):
                 return "\n".join(
                     f"{_relation(one)} deleted with entity {fact['name']}" for one in own
                 )
-            case "graph.reflection_added" if isinstance(self, Reflection):
+            case "graph.reflection_added" if isinstance(self, ReflectionLife):
                 mood = f" ({fact['mood']})" if fact.get("mood") else ""
                 return f"{fact['author']}{mood}: {fact['content']}"
             case "graph.reflection_added":
@@ -130,7 +130,7 @@ class _GraphThing(Thing):
                 return str(other)
 
 
-class Entity(_GraphThing):
+class EntityLife(_GraphLife):
     kind = "entity"
 
     def partition(self, tenant: str, partitions: int) -> int:
@@ -167,7 +167,7 @@ class Entity(_GraphThing):
         return fact["target_type"] == self.kind and fact.get("target_id") in self.ids
 
 
-class Relation(_GraphThing):
+class RelationLife(_GraphLife):
     kind = "relation"
 
     def known(self, view: View, tenant: str, facts: FactsOf) -> tuple[Thing, set[int]]:
@@ -181,7 +181,7 @@ class Relation(_GraphThing):
         return fact.get("relation_id") == self.number or super().concerns(fact)
 
 
-class Reflection(_GraphThing):
+class ReflectionLife(_GraphLife):
     kind = "reflection"
 
     def _is_reflected(self, fact: FactRow) -> bool:
@@ -228,7 +228,7 @@ def _arrow(relation: dict[str, Any]) -> str:
     return f"{relation['source']} {relation['relation_type']} {relation['target']}{ended}"
 
 
-def _numbered(kind: type[_GraphThing]) -> Callable[[str], Thing | None]:
+def _numbered(kind: type[_GraphLife]) -> Callable[[str], Thing | None]:
     def read(text: str) -> Thing | None:
         number = number_of(text)
         return None if number is None else kind(number)
@@ -237,7 +237,7 @@ def _numbered(kind: type[_GraphThing]) -> Callable[[str], Thing | None]:
 
 
 THINGS = (
-    ThingKind("entity", "entity:NAME", lambda name: Entity(name=name) if name else None),
-    ThingKind("relation", "relation:NUMBER", _numbered(Relation)),
-    ThingKind("reflection", "reflection:NUMBER", _numbered(Reflection)),
+    ThingKind("entity", "entity:NAME", lambda name: EntityLife(name=name) if name else None),
+    ThingKind("relation", "relation:NUMBER", _numbered(RelationLife)),
+    ThingKind("reflection", "reflection:NUMBER", _numbered(ReflectionLife)),
 )

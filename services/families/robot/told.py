@@ -11,7 +11,7 @@ from mnemolog.projections.times import iso
 from mnemolog.services.told import FactRow, FactsOf, Standing, Thing, ThingKind, number_of
 
 
-class Memory(Thing):
+class MemoryLife(Thing):
     kind = "memory"
 
     def __init__(self, number: int) -> None:
@@ -63,9 +63,9 @@ class Memory(Thing):
         return Standing(lines, msgspec.to_builtins(memory))
 
 
-def _read(text: str) -> Memory | None:
+def _read(text: str) -> MemoryLife | None:
     number = number_of(text)
-    return None if number is None else Memory(number)
+    return None if number is None else MemoryLife(number)
 
 
 THINGS = (ThingKind("memory", "memory:NUMBER", _read),)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mnemolog.events.codec import decode_decision
 from mnemolog.projections.graph import state
 from mnemolog.services.facts import facts_of
-from mnemolog.services.families.graph.told import Entity, Reflection, Relation, Said
+from mnemolog.services.families.graph.told import EntityLife, ReflectionLife, RelationLife, Said
 from mnemolog.services.told import FactRow, Thing, life_of
 from tests.spec.given import Ask
 from tests.spec.given_graph import (
@@ -62,14 +62,14 @@ class Life:
 
 def of_entity(graph: Graph, name: str, tenant: str = "default") -> list[str]:
     """The changes of an entity, its creation aside."""
-    changes = Life(graph, Entity(name=name), tenant).changes
+    changes = Life(graph, EntityLife(name=name), tenant).changes
     made = next(one for one in changes if one.startswith("created, a "))
     changes.remove(made)
     return changes
 
 
 def of_relation(graph: Graph, number: int) -> list[str]:
-    return Life(graph, Relation(number)).changes
+    return Life(graph, RelationLife(number)).changes
 
 
 # --- entities ------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_what_had_ended_before_a_deletion_is_marked(graph: Graph) -> None:
     assert of_entity(graph, "A")[-2:] == ["- A uses B (ended)", "- A uses C"]
     assert of_entity(graph, "B")[-1] == "relation 1: A uses B (ended) deleted with entity A"
     assert of_entity(graph, "C")[-1] == "relation 2: A uses C deleted with entity A"
-    (deleted,) = Life(graph, Entity(name="A")).calls[-1]
+    (deleted,) = Life(graph, EntityLife(name="A")).calls[-1]
     assert [one["ended"] for one in deleted["relations"]] == [True, False]
 
 
@@ -238,7 +238,7 @@ def test_what_lives_tell_is_what_holds(calls: list[Ask]) -> None:
         graph.when(asked)
     view = graph.state.reader()
     for name in ("A", "B", "C", "á"):
-        told = Entity(name=name)
+        told = EntityLife(name=name)
         life = Life(graph, told)
         holding = dict[int, str]()
         for fact in (one for call in life.calls for one in call):
@@ -265,7 +265,7 @@ def test_what_lives_tell_is_what_holds(calls: list[Ask]) -> None:
 
 def test_a_relation_says_what_it_is_while_it_stands(graph: Graph) -> None:
     assert of_relation(graph, 2) == ["relation 2: A uses C created"]
-    relation = Relation(2)
+    relation = RelationLife(2)
     life = Life(graph, relation)
     assert relation.relations == {2: Said("A", "C", "uses")}
     assert str(life.subject) == "Relation 2: A uses C"
@@ -274,7 +274,7 @@ def test_a_relation_says_what_it_is_while_it_stands(graph: Graph) -> None:
 
 
 def test_a_relation_says_what_it_was_after_it_ended(graph: Graph) -> None:
-    life = Life(graph.after(end(2)), Relation(2))
+    life = Life(graph.after(end(2)), RelationLife(2))
     assert life.changes == ["relation 2: A uses C created", "relation 2: A uses C ended"]
     assert str(life.subject) == "Relation 2: A uses C (ended)"
     (ended,) = life.calls[1]
@@ -295,6 +295,6 @@ def test_a_relation_says_what_it_was_after_it_was_deleted(graph: Graph) -> None:
 
 
 def test_what_never_was_has_no_life(graph: Graph) -> None:
-    assert Life(graph, Relation(7)).calls == []
-    assert Life(graph, Entity(name="nobody")).calls == []
-    assert Life(graph, Reflection(1)).calls == []
+    assert Life(graph, RelationLife(7)).calls == []
+    assert Life(graph, EntityLife(name="nobody")).calls == []
+    assert Life(graph, ReflectionLife(1)).calls == []
