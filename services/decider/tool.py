@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from mnemolog.events.arguments import Arguments, Refused
 from mnemolog.events.codec import Fact
@@ -101,6 +102,12 @@ class Edge(msgspec.Struct, frozen=True):
     files: Files | None = None
 
 
+PlaceOf = Callable[[str, Any], Place]
+"""Where a tenant's call with some arguments belongs."""
+Decide = Callable[[Context[Any], Any], Decided]
+Answers = Callable[[Reader, Call, Any], Read]
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
     `Refused`. `texts` are what has to be embedded before deciding. One that `reads` has `answer`;
@@ -120,10 +127,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destroys: bool
     idempotent: bool
     internal: bool
-    place: Callable[[str, Any], Place]
-    decide: Callable[[Context[Any], Any], Decided]
+    place: PlaceOf
+    decide: Decide
     texts: Callable[[Any], list[str]] = lambda _: []
-    answer: Callable[[Reader, Call, Any], Read] | None = None
+    answer: Answers | None = None
     carry_out: Callable[[Edge, Call, Any], Call] | None = None
     awaits: str = ""
     heavy: bool = False
@@ -138,3 +145,63 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def description(self) -> str:
         return " ".join((self.arguments.__doc__ or "").split())
+
+
+def reads(
+    name: str,
+    arguments: type[Arguments],
+    place: PlaceOf,
+    decide: Decide,
+    answer: Answers,
+    **more: Any,
+) -> Tool:
+    """A tool that changes nothing but what it leaves on the log."""
+    return Tool(
+        name=name,
+        arguments=arguments,
+        reads=True,
+        destroys=False,
+        idempotent=True,
+        internal=more.pop("internal", False),
+        place=place,
+        decide=decide,
+        answer=answer,
+        **more,
+    )
+
+
+def adds(
+    name: str,
+    arguments: type[Arguments],
+    place: PlaceOf,
+    decide: Decide,
+    *,
+    idempotent: bool,
+    **more: Any,
+) -> Tool:
+    """A tool that takes nothing away."""
+    return Tool(
+        name=name,
+        arguments=arguments,
+        reads=False,
+        destroys=False,
+        idempotent=idempotent,
+        internal=more.pop("internal", False),
+        place=place,
+        decide=decide,
+        **more,
+    )
+
+
+def destroys(
+    name: str,
+    arguments: type[Arguments],
+    place: PlaceOf,
+    decide: Decide,
+    *,
+    idempotent: bool,
+    **more: Any,
+) -> Tool:
+    """A tool that may take away what was there."""
+    added = adds(name, arguments, place, decide, idempotent=idempotent, **more)
+    return replace(added, destroys=True)

@@ -12,7 +12,7 @@ from mnemolog.events.envelope import Call
 from mnemolog.events.ids import partition_of_id
 from mnemolog.projections.state.view import View
 from mnemolog.services.decider import tool
-from mnemolog.services.decider.tool import Decided, Place, Tool
+from mnemolog.services.decider.tool import Decided, Place, adds, reads
 from mnemolog.services.family import Family, Resource, Spaces
 from mnemolog.services.reader.reader import Read, Reader
 from mnemolog.services.told import FactRow, FactsOf, Thing, ThingKind, number_of
@@ -91,27 +91,8 @@ FAMILY = Family(
     introduction=INTRODUCTION,
     projection=PROJECTION,
     tools=(
-        Tool(
-            name="take_note",
-            arguments=TakeNote,
-            reads=False,
-            destroys=False,
-            idempotent=False,
-            internal=False,
-            place=place,
-            decide=decide_take_note,
-        ),
-        Tool(
-            name="find_notes",
-            arguments=FindNotes,
-            reads=True,
-            destroys=False,
-            idempotent=True,
-            internal=False,
-            place=place,
-            decide=decide_find_notes,
-            answer=answer_find_notes,
-        ),
+        adds("take_note", TakeNote, place, decide_take_note, idempotent=False),
+        reads("find_notes", FindNotes, place, decide_find_notes, answer_find_notes),
     ),
     spaces=Spaces(
         path=NAME,

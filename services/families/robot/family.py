@@ -8,7 +8,7 @@ from mnemolog.events import robot
 from mnemolog.events.arguments import Name
 from mnemolog.projections.robot import PROJECTION, state
 from mnemolog.projections.state.view import View
-from mnemolog.services.decider.tool import Place, Tool
+from mnemolog.services.decider.tool import Place, adds, destroys, reads
 from mnemolog.services.families.robot import INTRODUCTION, NAME
 from mnemolog.services.families.robot.answering.recall import answer_recall
 from mnemolog.services.families.robot.deciding import access, embed, memories, sessions
@@ -47,90 +47,54 @@ def _without_vector(view: View, model: str, after: int, limit: int) -> list[Swep
 
 
 TOOLS = (
-    Tool(
-        name="learn",
-        arguments=robot.Learn,
-        reads=False,
-        destroys=False,
+    adds(
+        "learn",
+        robot.Learn,
+        _in_collection,
+        memories.decide_learn,
         idempotent=False,
-        internal=False,
-        place=_in_collection,
-        decide=memories.decide_learn,
         texts=memories.learn_texts,
     ),
-    Tool(
-        name="recall",
-        arguments=robot.Recall,
-        reads=True,
-        destroys=False,
-        idempotent=True,
-        internal=False,
-        place=_in_collection,
-        decide=access.decide_recall,
-        answer=answer_recall,
-    ),
-    Tool(
-        name="save_perception",
-        arguments=robot.SavePerception,
-        reads=False,
-        destroys=False,
+    reads("recall", robot.Recall, _in_collection, access.decide_recall, answer_recall),
+    adds(
+        "save_perception",
+        robot.SavePerception,
+        _in_collection,
+        memories.decide_save_perception,
         idempotent=False,
-        internal=False,
-        place=_in_collection,
-        decide=memories.decide_save_perception,
         texts=memories.perception_texts,
     ),
-    Tool(
-        name="forget",
-        arguments=robot.Forget,
-        reads=False,
-        destroys=True,
-        idempotent=False,
-        internal=False,
-        place=_of_memory,
-        decide=memories.decide_forget,
-    ),
-    Tool(
-        name="update",
-        arguments=robot.Update,
-        reads=False,
-        destroys=True,
+    destroys("forget", robot.Forget, _of_memory, memories.decide_forget, idempotent=False),
+    destroys(
+        "update",
+        robot.Update,
+        _of_memory,
+        memories.decide_update,
         idempotent=True,
-        internal=False,
-        place=_of_memory,
-        decide=memories.decide_update,
         texts=memories.update_texts,
     ),
-    Tool(
-        name="start_session",
-        arguments=robot.StartSession,
-        reads=False,
-        destroys=False,
+    adds(
+        "start_session",
+        robot.StartSession,
+        _in_collection,
+        sessions.decide_start_session,
         idempotent=False,
-        internal=False,
-        place=_in_collection,
-        decide=sessions.decide_start_session,
     ),
-    Tool(
-        name="end_session",
-        arguments=robot.EndSession,
-        reads=False,
-        destroys=False,
+    adds(
+        "end_session",
+        robot.EndSession,
+        _of_session,
+        sessions.decide_end_session,
         idempotent=False,
-        internal=False,
-        place=_of_session,
-        decide=sessions.decide_end_session,
         heavy=True,
     ),
-    Tool(
-        name=embed.NAME,
-        arguments=embed.EmbedMissing,
-        reads=False,
-        destroys=False,
+    adds(
+        embed.NAME,
+        embed.EmbedMissing,
+        embed.place,
+        embed.decide_embed,
         idempotent=False,
         internal=True,
-        place=embed.place,
-        decide=embed.decide_embed,
         texts=embed.texts,
         heavy=True,
     ),
@@ -153,10 +117,7 @@ FAMILY = Family(
     things=THINGS,
     late=(
         Sweep(
-            tool=embed.NAME,
-            page=_without_vector,
-            count=state.count_without_vector,
-            ask=embed.ask,
+            tool=embed.NAME, page=_without_vector, count=state.count_without_vector, ask=embed.ask
         ),
     ),
 )
