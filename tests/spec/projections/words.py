@@ -87,6 +87,7 @@ def embedded(
     *,
     version: int = 1,
     session: str | None = None,
+    confidence: float = 0.8,
     vector: bytes = NORTH,
     **more: Any,
 ) -> Given:
@@ -94,7 +95,7 @@ def embedded(
         memory_id=number,
         version=version,
         content_hash=content_hash(content),
-        confidence=0.8,
+        confidence=confidence,
         embedding=0,
         session_id=session,
     )
