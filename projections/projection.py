@@ -63,6 +63,7 @@ class Projected:
     def __init__(self, families: Sequence[Projection]) -> None:
         self.facts = Facts([one.language for one in families])
         self.tables = "".join((schema.SCHEMA, *(one.tables for one in families)))
+        _check_tables(families)
         self.canonical = _merged([schema.CANONICAL, *(one.canonical for one in families)])
         self.functions = _merged([one.functions for one in families])
         self.kept = {one.name: one.kept for one in families if one.kept is not None}
@@ -89,6 +90,25 @@ class Projected:
             if (changes := of.get(type(fact))) is not None
             for change in changes(fact, decision, model)
         ]
+
+
+def _check_tables(families: Sequence[Projection]) -> None:
+    """That the tables can be made beside each other; a store would say too late that they cannot,
+    and take itself for damaged."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.executescript(schema.SCHEMA)
+        for one in families:
+            for name, (count, function) in one.functions.items():
+                connection.create_function(name, count, function, deterministic=True)
+            try:
+                connection.executescript(one.tables)
+            except sqlite3.OperationalError as error:
+                raise ValueError(
+                    f"the tables of the family {one.name} cannot be made: {error}"
+                ) from error
+    finally:
+        connection.close()
 
 
 def _merged(parts: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:

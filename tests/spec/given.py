@@ -18,6 +18,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from mnemolog.events.chain import Head
 from mnemolog.events.codec import Fact, encode_call, encode_decision, encode_fact
 from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Refusal, sha256
 from mnemolog.events.ids import partition_of_space, session_id
@@ -79,9 +80,10 @@ def at_cosine(cosine: float, axis: int = 1) -> bytes:
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that has happened, when, and in whose space."""
+    """A fact that has happened, when, and in whose space. As `msgspec.Raw` it is what an earlier
+    version wrote."""
 
-    fact: Fact
+    fact: Fact | msgspec.Raw
     at_us: int
     tenant: str
     space: str
@@ -89,7 +91,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def happened(
-    fact: Fact,
+    fact: Fact | msgspec.Raw,
     *,
     at_us: int = NOW_US,
     tenant: str = "default",
@@ -101,6 +103,24 @@ def happened(
     inputs = [] if vector is None else [Embedding(MODEL.name, vector)]
     place = robot_space(tenant, collection) if space is None else space
     return Given(fact=fact, at_us=at_us, tenant=tenant, space=place, inputs=inputs)
+
+
+def decision_of(head: Head, one: Given, *more: Given) -> Decision:
+    """What is given, as the decision that comes after `head`; `more` happened with it, at once."""
+    facts = [given.fact for given in (one, *more)]
+    return Decision(
+        call_id=f"given-{head.next_call}",
+        call_offset=head.next_call,
+        call_hash=sha256(b"given"),
+        previous=head.hash,
+        at_us=max(one.at_us, head.at_us),
+        tool="given",
+        tenant=one.tenant,
+        space=one.space,
+        reply=b"{}",
+        facts=[fact if isinstance(fact, msgspec.Raw) else encode_fact(fact) for fact in facts],
+        inputs=one.inputs,
+    )
 
 
 def learned(
@@ -259,21 +279,7 @@ class Scenario:
     def given(self, *facts: Given) -> Self:
         """Each fact in a decision of its own, in this order."""
         for one in facts:
-            head = self.state.head
-            decision = Decision(
-                call_id=f"given-{head.next_call}",
-                call_offset=head.next_call,
-                call_hash=sha256(b"given"),
-                previous=head.hash,
-                at_us=max(one.at_us, head.at_us),
-                tool="given",
-                tenant=one.tenant,
-                space=one.space,
-                reply=b"{}",
-                facts=[encode_fact(one.fact)],
-                inputs=one.inputs,
-            )
-            self._take(encode_decision(decision))
+            self._take(encode_decision(decision_of(self.state.head, one)))
         return self
 
     # when

@@ -1,7 +1,8 @@
 """The words of `given` for the knowledge graph.
 
-    graph.when(create(entity("Astro", "Tool", "6.x"))) \\
-         .then(EntityCreated(...), ObservationsAdded(...))
+    graph.given(created(1, "Astro", "Tool")) \\
+         .when(create(entity("Astro", "Tool", "6.x"))) \\
+         .then(ObservationsAdded(...))
 
 A read is answered from the state as a gateway would, and then decided like any other call, so that
 what it leaves on the log is specified with it.
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from mnemolog.events.arguments import Refused
 from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Answered, Call, Refusal
+from mnemolog.events.graph import EntityCreated, ObservationsAdded, RelationCreated
 from mnemolog.projections.graph.state import graph_space
 from mnemolog.projections.ports import Vector
 from mnemolog.projections.state.store import PartitionState
@@ -31,6 +33,22 @@ Reply = dict[str, Any]
 def stated(fact: Fact, *, tenant: str = "default", **more: Any) -> Given:
     """A fact that has happened to a tenant's graph."""
     return happened(fact, tenant=tenant, space=graph_space(tenant), **more)
+
+
+def created(number: int, name: str, kind: str = "Generic", **more: Any) -> Given:
+    return stated(EntityCreated(entity_id=number, name=name, entity_type=kind), **more)
+
+
+def observed(number: int, *said: str, flagged: Sequence[int] = (), **more: Any) -> Given:
+    fact = ObservationsAdded(entity_id=number, observations=list(said), flagged=list(flagged))
+    return stated(fact, **more)
+
+
+def related(number: int, source: int, kind: str, target: int, **more: Any) -> Given:
+    fact = RelationCreated(
+        relation_id=number, source_id=source, target_id=target, relation_type=kind
+    )
+    return stated(fact, **more)
 
 
 # --- what is asked -------------------------------------------------------------------------------

@@ -6,11 +6,13 @@ import pytest
 
 from mnemolog.events.graph import (
     EntitiesAccessed,
+    EntitiesCoOccurred,
     EntityCreated,
     EntityDeleted,
     EntityTypeChanged,
     ObservationsAdded,
     ObservationsRemoved,
+    RelationEnded,
     RelationKept,
 )
 from tests.spec.given import Ask, ask
@@ -19,14 +21,18 @@ from tests.spec.given_graph import (
     Reply,
     add,
     create,
+    created,
     delete,
     end,
     entity,
+    observed,
     open_nodes,
     read,
     relate,
+    related,
     search,
     searchable,
+    stated,
     triple,
     unsay,
 )
@@ -70,13 +76,16 @@ def test_ids_tell_the_partition(graph: Graph) -> None:
 
 
 def test_an_id_is_not_given_twice(graph: Graph) -> None:
-    graph.after(create(entity("a"), entity("b")), delete("b")).when(create(entity("b"))).then(
+    gone = EntityDeleted(
+        entity_id=2, name="b", entity_type="Generic", observations=[], relations=[]
+    )
+    graph.given(created(1, "a"), created(2, "b"), stated(gone)).when(create(entity("b"))).then(
         EntityCreated(entity_id=3, name="b", entity_type="Generic")
     )
 
 
 def test_observations_are_merged_and_known_ones_discarded(graph: Graph) -> None:
-    graph.after(create(entity("Astro", "Tool", "6.x", "islands"))).when(
+    graph.given(created(1, "Astro", "Tool"), observed(1, "6.x", "islands")).when(
         create(entity("Astro", "Tool", "islands", "fast", "fast", "6.x"))
     ).then(ObservationsAdded(entity_id=1, observations=["fast"])).then_reply(
         {"entities": [shown("Astro", "Tool", "6.x", "islands", "fast")]}
@@ -139,7 +148,7 @@ def test_names_are_told_apart_by_case_and_accents(graph: Graph) -> None:
 
 
 def test_observations_are_added_to_one_entity(graph: Graph) -> None:
-    graph.after(create(entity("Astro", "Tool", "6.x"))).when(
+    graph.given(created(1, "Astro", "Tool"), observed(1, "6.x")).when(
         add("Astro", "6.x", "fast", "fast")
     ).then(
         ObservationsAdded(entity_id=1, observations=["fast"]), EntitiesAccessed(entity_ids=[1])
@@ -147,7 +156,7 @@ def test_observations_are_added_to_one_entity(graph: Graph) -> None:
 
 
 def test_observations_are_added_to_a_list_of_entities(graph: Graph) -> None:
-    graph.after(create(entity("A", None, "x"), entity("B")))
+    graph.given(created(1, "A"), observed(1, "x"), created(2, "B"))
     observations = [
         {"entityName": "B", "contents": ["z"]},
         {"entityName": "A", "contents": ["x", "y"]},
@@ -217,7 +226,7 @@ def test_a_name_that_the_list_gives_anyway_does_no_harm(graph: Graph) -> None:
 
 
 def test_observations_are_deleted_by_their_exact_text(graph: Graph) -> None:
-    graph.after(create(entity("Astro", "Tool", "6.x", "Fast", "islands"))).when(
+    graph.given(created(1, "Astro", "Tool"), observed(1, "6.x", "Fast", "islands")).when(
         unsay("Astro", "Fast", "fast", "island", "6.x", "6.x")
     ).then(ObservationsRemoved(entity_id=1, observations=["Fast", "6.x"])).then_reply(
         {"entity": shown("Astro", "Tool", "islands")}
@@ -276,12 +285,17 @@ def test_the_two_shapes_of_deleting_are_not_mixed(graph: Graph) -> None:
 
 
 def test_a_deleted_entity_takes_everything_with_it(graph: Graph) -> None:
-    graph.after(
-        create(entity("A", "Tool", "x"), entity("B"), entity("C")),
-        relate(triple("A", "uses", "B"), triple("C", "uses", "A"), triple("B", "uses", "C")),
-        relate(triple("A", "likes", "A")),
-        end(2),
-        open_nodes("A", "B", "C"),
+    graph.given(
+        created(1, "A", "Tool"),
+        observed(1, "x"),
+        created(2, "B"),
+        created(3, "C"),
+        related(1, 1, "uses", 2),
+        related(2, 3, "uses", 1),
+        related(3, 2, "uses", 3),
+        related(4, 1, "likes", 1),
+        stated(RelationEnded(relation_id=2)),
+        stated(EntitiesCoOccurred(entity_ids=[1, 2, 3])),
     ).when(delete("A")).then(
         EntityDeleted(
             entity_id=1,
@@ -305,7 +319,7 @@ def test_a_deleted_entity_takes_everything_with_it(graph: Graph) -> None:
 
 
 def test_a_relation_between_two_deleted_entities_is_told_once(graph: Graph) -> None:
-    graph.after(create(entity("A"), entity("B")), relate(triple("A", "uses", "B"))).when(
+    graph.given(created(1, "A"), created(2, "B"), related(1, 1, "uses", 2)).when(
         delete("A", "B")
     ).then(
         EntityDeleted(

@@ -8,14 +8,15 @@ from mnemolog.events.graph import RelationCreated, RelationDeleted, RelationEnde
 from tests.spec.given import days
 from tests.spec.given_graph import (
     Graph,
-    create,
+    created,
     delete,
     end,
-    entity,
     open_nodes,
     read,
     relate,
+    related,
     search,
+    stated,
     triple,
     unrelate,
 )
@@ -26,7 +27,7 @@ USES = triple("A", "uses", "B")
 @pytest.fixture
 def graph(graph: Graph) -> Graph:
     """With the entities A, B and C, whose ids are 1, 2 and 3."""
-    return graph.after(create(entity("A"), entity("B"), entity("C")))
+    return graph.given(created(1, "A"), created(2, "B"), created(3, "C"))
 
 
 # --- create_relations ----------------------------------------------------------------------------
@@ -59,7 +60,9 @@ def test_each_relation_to_an_unknown_entity_is_reported(graph: Graph) -> None:
 
 def test_a_relation_that_exists_is_reported(graph: Graph) -> None:
     known = {"id": 1, **USES, "error": "Relation already exists"}
-    graph.after(relate(USES)).when(relate(USES)).then().then_reply({"relations": [known]})
+    graph.given(related(1, 1, "uses", 2)).when(relate(USES)).then().then_reply(
+        {"relations": [known]}
+    )
 
 
 def test_a_relation_twice_in_a_call_is_made_once(graph: Graph) -> None:
@@ -92,7 +95,7 @@ def test_an_entity_may_relate_to_itself(graph: Graph) -> None:
 
 
 def test_a_relation_is_deleted_by_the_whole_triple(graph: Graph) -> None:
-    graph.after(relate(USES, triple("A", "likes", "B"))).when(unrelate(USES)).then(
+    graph.given(related(1, 1, "uses", 2), related(2, 1, "likes", 2)).when(unrelate(USES)).then(
         RelationDeleted(relation=RelationKept(1, "A", "B", "uses"))
     ).then_reply({"deleted": [{"id": 1, **USES}]})
     assert [one["id"] for one in graph.told(read(include_ended=True))["relations"]] == [2]
@@ -126,7 +129,7 @@ def test_a_deleted_relation_can_be_made_again_under_a_new_id(graph: Graph) -> No
 
 
 def test_an_ended_relation_stays_in_the_history(graph: Graph) -> None:
-    graph.after(relate(USES)).when(end(1, at_us=days(1))).then(
+    graph.given(related(1, 1, "uses", 2)).when(end(1, at_us=days(1))).then(
         RelationEnded(relation_id=1)
     ).then_reply({"result": "Relation 1 expired successfully"})
     for asked in (read, lambda **more: search("a", **more), lambda **more: open_nodes("A", **more)):
@@ -144,7 +147,8 @@ def test_what_still_holds_says_so_beside_what_has_ended(graph: Graph) -> None:
 
 
 def test_ending_twice_is_no_fact(graph: Graph) -> None:
-    graph.after(relate(USES), end(1)).when(end(1, at_us=days(3))).then().then_reply(
+    ended = stated(RelationEnded(relation_id=1), at_us=days(1))
+    graph.given(related(1, 1, "uses", 2), ended).when(end(1, at_us=days(3))).then().then_reply(
         {"result": "Relation 1 was already expired"}
     )
 
@@ -155,7 +159,9 @@ def test_an_unknown_relation_is_refused(graph: Graph, number: int) -> None:
 
 
 def test_a_deleted_relation_cannot_be_ended(graph: Graph) -> None:
-    graph.after(relate(USES), unrelate(USES)).when(end(1)).then_refused("Relation 1 does not exist")
+    deleted = RelationDeleted(relation=RelationKept(1, "A", "B", "uses"))
+    graph.given(related(1, 1, "uses", 2), stated(deleted))
+    graph.when(end(1)).then_refused("Relation 1 does not exist")
     graph.after(relate(USES), delete("B")).when(end(2)).then_refused("Relation 2 does not exist")
 
 
@@ -169,13 +175,11 @@ def test_a_deleted_relation_cannot_be_ended(graph: Graph) -> None:
     ],
 )
 def test_an_inverse_ends_with_it(graph: Graph, kind: str, inverse: str) -> None:
-    graph.after(
-        relate(
-            triple("A", kind, "B"),
-            triple("A", inverse, "B"),
-            triple("B", inverse, "A"),
-            triple("C", inverse, "A"),
-        )
+    graph.given(
+        related(1, 1, kind, 2),
+        related(2, 1, inverse, 2),
+        related(3, 2, inverse, 1),
+        related(4, 3, inverse, 1),
     ).when(end(1)).then(RelationEnded(relation_id=1), RelationEnded(relation_id=3)).then_reply(
         {"result": "Relation 1 expired successfully"}
     )

@@ -184,6 +184,26 @@ def test_rate_and_limits_are_rules_and_the_fact_carries_them() -> None:
     assert [robot.memory(n).confidence for n in (1, 2, 3)] == [round(0.8 * 0.9**10, 6), 0.6, 0.8]
 
 
+def test_what_is_protected_later_does_not_change_what_has_faded() -> None:
+    """The fact carries whom the rules of its time spared; a replay goes by that."""
+    robot = Robot(RobotRules(protected=("code",))).given(
+        started(S1), learned(1, "alpha"), learned(2, "bravo", category="constraint")
+    )
+    robot.when(end_session(S1, at_us=days(10))).then(
+        MemoriesDecayed(collection="default", rate=0.01, min_days=1.0, floor=0.05, spared=["code"]),
+        SessionEnded(session_id=S1),
+    ).then_reply_has(decayed_count=1)
+    faded = round(0.8 * 0.99**10, 6)
+    assert [robot.memory(n).confidence for n in (1, 2)] == [0.8, faded]
+    later = Robot(RobotRules(protected=("constraint",)))
+    for data in robot.log:
+        later._take(data)
+    assert [later.memory(n).confidence for n in (1, 2)] == [0.8, faded]
+    later.given(started(S2)).when(end_session(S2, at_us=days(20), call_id="later"))
+    later.then_reply_has(decayed_count=1)
+    assert [later.memory(n).confidence for n in (1, 2)] == [round(0.8 * 0.99**20, 6), faded]
+
+
 def test_a_corrected_memory_fades_from_its_correction_on(robot: Robot) -> None:
     robot.given(started(S1), learned(1, "alpha"))
     robot.when(update(1, "bravo", at_us=days(100)))
