@@ -1,8 +1,8 @@
 """A real Kafka broker on this machine's loopback, without a container.
 
 Its jars come once through Maven into the user's cache. `Broker` is what the tests start and stop;
-`python -m infra.kafka.broker` runs one in the foreground. One node, broker and controller in one
-(KRaft), a heap of at most 512 MB. For development and tests: one copy of everything.
+`python -m mnemolog.infra.kafka.broker` runs one in the foreground. One node, broker and controller
+in one (KRaft), a heap of at most 512 MB. For development and tests: one copy of everything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ START_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 20
 FETCH_TIMEOUT_S: Final = 600
 _HERE: Final = Path(__file__).parent
-_CHECKOUT: Final = _HERE.parents[1]
 _QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
@@ -279,9 +278,9 @@ def _taken(port: int) -> bool:
 @click.option("--port", default=9092, show_default=True, type=click.IntRange(1, 65535))
 @click.option(
     "--data",
-    default=_CHECKOUT / ".cache" / "kafka",
+    default=Path(".cache") / "kafka",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where its data is kept between starts; .cache/kafka of the checkout by default.",
+    help="Where its data is kept between starts; .cache/kafka here by default.",
 )
 def main(port: int, data: Path) -> None:
     """A real Kafka broker on 127.0.0.1, in the foreground, until Ctrl-C."""
