@@ -19,6 +19,8 @@ MARK = "\x01checkpoint"
 """The body of the checkpoint document: a term that no token of a text can be."""
 WRITER_HEAP_BYTES = 15_000_000
 """The least that Tantivy accepts for a writer."""
+NO_ID = -1
+"""No document has it."""
 EMPTY = Statistics(docs=1, tokens=1.0)
 """A space with no documents: the checkpoint document alone, as Tantivy will count it."""
 
@@ -125,6 +127,10 @@ class Store:
             raise TextIndexError(self._path, f"no writer can be opened ({error})") from error
         before = self.checkpoint.highest if self.checkpoint else -1
         try:
+            # A writer's first operation has the number of the last commit. Merges that a killed
+            # process did not end begin now, up to that number, and pass over such an operation in
+            # segments that the last commit deleted from: a delete would be lost. This one may be.
+            writer.delete_documents_by_term("id", NO_ID)
             for id, document in changes.items():
                 if id <= before:
                     writer.delete_documents_by_term("id", id)
