@@ -66,6 +66,10 @@ class Hit(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class IndexDamaged(RuntimeError):
+    """An index's own files cannot be used as they are; the sentence says which, and what to do."""
+
+
 class VectorsAway(Exception):
     """The vector store cannot be asked just now; the sentence says why.
 
@@ -91,7 +95,8 @@ class Index(Protocol):
         ...
 
     def digest(self) -> dict[str, str]:
-        """Per space a hash of the contents, the same for the same contents however they came."""
+        """Per space a hash of what its engine really holds and finds, the same for the same
+        contents however they came. What cannot be read has a name of its own."""
         ...
 
     def close(self) -> None:

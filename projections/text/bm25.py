@@ -48,11 +48,16 @@ def idf(docs: int, having: int) -> float:
     return math.log(1 + (docs - having + 0.5) / (having + 0.5))
 
 
+def length_norm(length: int, average: float) -> float:
+    """What a document's length adds to a term's count below the line of its score."""
+    return K1 * (1 - B + B * rounded(length) / average)
+
+
 def score(
     terms: Mapping[str, int], length: int, weights: Mapping[str, float], average: float
 ) -> float:
     """The score of a document with these term counts; `weights` is the idf of each query term."""
-    norm = K1 * (1 - B + B * rounded(length) / average)
+    norm = length_norm(length, average)
     total = 0.0
     for term, weight in weights.items():
         count = terms.get(term)

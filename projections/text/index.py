@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from mnemolog.projections.language import tokens
 from mnemolog.projections.ports import Hit, PutText, TextChange
 from mnemolog.projections.text import manifest
+from mnemolog.projections.text.manifest import TextIndexError
 from mnemolog.projections.text.space import Space
 from mnemolog.projections.text.store import Document, Store, stems
 
@@ -117,16 +118,26 @@ class TantivyText:
                 self._durable = reached
 
     def digest(self) -> dict[str, str]:
-        """Commits first. A space without documents is left out."""
+        """Commits first, then reads the files anew, as the next process will.
+
+        A space without documents is left out. A directory that cannot be read, or that no search
+        looks at, is there under its own name, so that it equals no other.
+        """
         self.commit()
         found: dict[str, str] = {}
         for path in sorted((self._root / "spaces").iterdir()):
-            if not Store.exists(path):
+            try:
+                if not Store.exists(path):
+                    continue
+                store = Store.open(path)
+                digest = store.digest()
+            except TextIndexError as error:
+                _log.error("%s", error)
+                found[f"(unreadable: {path.name})"] = str(error)
                 continue
-            store = Store.open(path)
-            digest = store.digest()
             if store.checkpoint is not None and digest is not None:
-                found[store.checkpoint.space] = digest
+                space = store.checkpoint.space
+                found[space if path == self._path(space) else f"(stray: {path.name})"] = digest
         return found
 
     def close(self) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import msgspec
 
+from mnemolog.projections.ports import IndexDamaged
+
 FORMAT = 1
 """Goes up when the stored fields or the tokens of a text change: older indexes are rebuilt."""
 
 
-class TextIndexError(RuntimeError):
+class TextIndexError(IndexDamaged):
     """The index on disk cannot be used; the message says which part and what to do."""
 
     def __init__(self, path: Path, why: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import tantivy
 from tantivy import FieldType, Occur, Query
 
 from mnemolog.projections.text.bm25 import Statistics
+from mnemolog.projections.text.contents import contents_digest
 from mnemolog.projections.text.manifest import TextIndexError, sync_directory
 
 ANALYSER = "tokens_english_stems"
@@ -19,6 +20,8 @@ MARK = "\x01checkpoint"
 """The body of the checkpoint document: a term that no token of a text can be."""
 WRITER_HEAP_BYTES = 15_000_000
 """The least that Tantivy accepts for a writer."""
+NO_ID = -1
+"""No document has it."""
 EMPTY = Statistics(docs=1, tokens=1.0)
 """A space with no documents: the checkpoint document alone, as Tantivy will count it."""
 
@@ -99,15 +102,13 @@ class Store:
     def open(cls, path: Path) -> Store:
         """Open the index at `path`, or make an empty one."""
         new = not path.exists()
-        try:
+        with _readable(path):
             path.mkdir(exist_ok=True)
             index = tantivy.Index(SCHEMA, str(path))
             index.register_tokenizer(ANALYSER, _analyser)
             # Only `write` moves to a newer moment; the default would poll the files for one.
             index.config_reader("manual")
             store = cls(path, index)
-        except (ValueError, OSError, msgspec.DecodeError) as error:
-            raise TextIndexError(path, str(error)) from error
         if new:
             sync_directory(path.parent)
         return store
@@ -125,6 +126,10 @@ class Store:
             raise TextIndexError(self._path, f"no writer can be opened ({error})") from error
         before = self.checkpoint.highest if self.checkpoint else -1
         try:
+            # A writer's first operation has the number of the last commit. Merges that a killed
+            # process did not end begin now, up to that number, and pass over such an operation in
+            # segments that the last commit deleted from: a delete would be lost. This one may be.
+            writer.delete_documents_by_term("id", NO_ID)
             for id, document in changes.items():
                 if id <= before:
                     writer.delete_documents_by_term("id", id)
@@ -158,21 +163,23 @@ class Store:
         return str(self._searcher.doc(address).get_first("body") or "")
 
     def digest(self) -> str | None:
-        """A hash of the live documents in the order of their ids; None when there is none."""
-        count = self._searcher.num_docs - 1
-        if count < 1:
-            return None
-        every = self._searcher.search(
-            Query.all_query(), count + 1, False, order_by_field="id", order=tantivy.Order.Asc
-        ).hits
-        total = hashlib.sha256()
-        for id, address in every:
-            if id is None:
-                continue
-            document = self._searcher.doc(address)
-            row = [id, *(document.get_first(f) for f in ("body", "session", "confidence"))]
-            total.update(msgspec.json.encode(row) + b"\n")
-        return total.hexdigest()
+        """A hash of what is stored and found here; None when there is nothing."""
+        with _readable(self._path):
+            return contents_digest(SCHEMA, self._searcher, self.statistics, stems)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Whatever Tantivy cannot read is a `TextIndexError`."""
+    try:
+        yield
+    except (ValueError, OSError, msgspec.DecodeError) as error:
+        raise TextIndexError(path, str(error)) from error
+    except BaseException as error:
+        # What the engine did not reckon with in a damaged file reaches Python as no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise TextIndexError(path, str(error)) from error
 
 
 def query(boosts: Mapping[str, float], session: str | None, min_confidence: float | None) -> Query:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,14 @@ from uuid import UUID
 import qdrant_edge as qe
 
 from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange
-from mnemolog.projections.vectors.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from mnemolog.projections.vectors.findable import findable
+from mnemolog.projections.vectors.manifest import (
+    FORMAT,
+    Manifest,
+    VectorIndexError,
+    read_manifest,
+    write_manifest,
+)
 from mnemolog.projections.vectors.points import (
     SpaceDigests,
     checked_limit,
@@ -48,9 +56,11 @@ MANY = 10_000
 MARGIN = 3
 """Points fetched per hit wanted where those that do not fit are dropped here, not by the engine."""
 
-SCROLL_PAGE = 1_000
+UNREADABLE = "(unreadable)"
+"""The name that the contents have in a digest when they cannot be read."""
 
 _Payload = dict[str, Any]
+_log = logging.getLogger(__name__)
 
 
 class EdgeVectors:
@@ -166,23 +176,20 @@ class EdgeVectors:
     def digest(self) -> dict[str, str]:
         """Per space a hash over ids, versions, sessions, confidences and stored vectors.
 
-        Reads every point, some seconds per 100,000; nothing should be applied meanwhile.
+        Reads every point as a search does, five seconds per 100,000; nothing should be applied
+        meanwhile. What a search would not find is left out, as if it were not there.
         """
         with self._lock:
             shard = self._live()
             self._drain()
         digests = SpaceDigests()
-        offset = None
-        while True:
-            page, offset = shard.scroll(
-                qe.ScrollRequest(
-                    offset=offset, limit=SCROLL_PAGE, with_payload=True, with_vector=True
-                )
-            )
-            for record in page:
-                digests.add(cast("_Payload", record.payload), cast("list[float]", record.vector))
-            if offset is None:
-                return digests.result()
+        try:
+            for payload, vector in findable(shard):
+                digests.add(payload, vector)
+        except Exception as error:  # the engine raises nothing more specific
+            _log.error("%s", VectorIndexError(self._directory, f"cannot be read ({error})"))
+            return {UNREADABLE: str(error)}
+        return digests.result()
 
     def close(self) -> None:
         """Commit, and let go of the directory. Closing again does nothing."""
@@ -271,17 +278,13 @@ def _load(path: Path) -> qe.EdgeShard:
     try:
         return qe.EdgeShard.load(str(path))
     except Exception as error:  # the engine raises nothing more specific
-        raise RuntimeError(
-            f"The vector index in {path.parent} cannot be opened ({error}); "
-            "delete that directory and rebuild the index from the log"
-        ) from error
+        raise VectorIndexError(path.parent, f"cannot be opened ({error})") from error
 
 
 def _check(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
     if manifest.format != FORMAT:
-        raise ValueError(
-            f"The vector index in {directory} has format {manifest.format}, this version reads "
-            f"{FORMAT}; delete that directory and rebuild the index from the log"
+        raise VectorIndexError(
+            directory, f"has format {manifest.format}, this version reads {FORMAT}"
         )
     if (manifest.model, manifest.dims) != (model, dims):
         raise ValueError(

@@ -11,8 +11,19 @@ from pathlib import Path
 
 import msgspec
 
+from mnemolog.projections.ports import IndexDamaged
+
 FORMAT = 1
 FILE = "manifest.json"
+
+
+class VectorIndexError(IndexDamaged):
+    """The vector index on disk cannot be used; the message says why and what to do."""
+
+    def __init__(self, directory: Path, why: str) -> None:
+        super().__init__(
+            f"The vector index in {directory} {why}. `mnemolog rebuild` makes it anew from the log."
+        )
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -33,9 +44,7 @@ def read_manifest(directory: Path) -> Manifest | None:
     try:
         return msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise ValueError(
-            f"{directory / FILE} cannot be read ({error}); delete {directory} and rebuild the index"
-        ) from error
+        raise VectorIndexError(directory, f"has a damaged {FILE} ({error})") from error
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
