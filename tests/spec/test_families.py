@@ -171,7 +171,7 @@ def test_two_families_cannot_have_one_name() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "changed"),
-    [(FIND, {"answer": None}), (TAKE, {"answer": nothing}), (TAKE, {"effect": "reads"})],
+    [(FIND, {"answer": None}), (TAKE, {"answer": nothing}), (TAKE, {"reads": True})],
     ids=["reads without an answer", "answers without reading", "a write that reads"],
 )
 def test_what_reads_has_an_answer_and_nothing_else_has(tool: Tool, changed: Any) -> None:
@@ -182,7 +182,9 @@ def test_what_reads_has_an_answer_and_nothing_else_has(tool: Tool, changed: Any)
 
 
 def test_what_reads_can_be_repeated() -> None:
-    refused("find_notes: what reads can be repeated", lambda: replace(FIND, idempotent=False))
+    sentence = "find_notes: what reads destroys nothing, and can be repeated"
+    refused(sentence, lambda: replace(FIND, idempotent=False))
+    refused(sentence, lambda: replace(FIND, destroys=True))
 
 
 # --- a family ------------------------------------------------------------------------------------
