@@ -1,17 +1,29 @@
-"""What all tests share: a real Kafka broker, started when the first test asks for it."""
+"""What all tests share: a real Kafka broker, started when the first test asks for it, and that no
+property is given up because a machine is slow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mnemolog.infra.kafka.broker import Broker, BrokerError
+from tests.ports import HeldPort
+
+# No test asserts a time: a busy machine is no counterexample.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+_HELD: list[HeldPort] = []
+"""Of brokers, as long as the tests run: they may be ended and started again."""
 
 
 def start_broker() -> Broker:
+    broker = Broker()
+    _HELD.extend(HeldPort(port) for port in (broker.port, broker._controller_port))
     try:
-        return Broker().__enter__()
+        return broker.__enter__()
     except BrokerError as error:
         pytest.fail(str(error))
 

@@ -29,7 +29,7 @@ from aiokafka.errors import KafkaError
 
 VERSION: Final = "4.1.1"
 HOST: Final = "127.0.0.1"
-START_TIMEOUT_S: Final = 60
+START_TIMEOUT_S: Final = 180
 STOP_TIMEOUT_S: Final = 20
 FETCH_TIMEOUT_S: Final = 600
 _HERE: Final = Path(__file__).parent

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import signal
+import sqlite3
 import threading
 import time
 import uuid
@@ -20,7 +22,7 @@ from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.settings import Settings
 from mnemolog.services.api import Answer, Request
 from mnemolog.services.node.kafka.node import KafkaNode
-from tests.e2e.conftest import HttpClient, Server, run
+from tests.e2e.conftest import PATIENCE_S, HttpClient, Server, run
 
 PARTITIONS = 4
 
@@ -76,6 +78,16 @@ class Fleet:
         assert report["differences"] == []
         return str(report["state_hash"])
 
+    def memories(self, name: str) -> dict[int, str]:
+        """What a node that has ended remembers, read past the service."""
+        found: dict[int, str] = {}
+        files = sorted(self.data(name).rglob("p[0-9]*.db"))
+        assert len(files) == PARTITIONS
+        for file in files:
+            with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as state:
+                found |= dict(state.execute("SELECT id, content FROM memory"))
+        return found
+
     def verify(self, name: str) -> list[dict[str, Any]]:
         """What `audit verify` says of each partition; the log must be whole."""
         shown = run("audit", "verify", "--json", "--data", str(self.data(name)))
@@ -87,12 +99,13 @@ class Fleet:
 
 class Robot(threading.Thread):
     """Teaches lesson after lesson, each under a key of its own, again until it is acknowledged,
-    to whichever of the servers answers. `taught` holds what was acknowledged."""
+    to whichever of the servers answers. `taught` holds what was acknowledged, `failed` counts the
+    calls that came to nothing."""
 
     def __init__(self, name: str, clients: Callable[[], list[HttpClient]]) -> None:
         super().__init__(name=name, daemon=True)
         self.taught: dict[int, str] = {}
-        self.attempts = 0
+        self.failed = 0
         self._clients = clients
         self._ended = threading.Event()
 
@@ -107,19 +120,17 @@ class Robot(threading.Thread):
         meta = {"idempotency_key": uuid.uuid4().hex}
         clients = itertools.cycle(self._clients())
         while True:
-            self.attempts += 1
-            try:
+            # The last of these: killed while it answered.
+            with contextlib.suppress(OSError, ValueError, HTTPException):
                 message = next(clients).call("learn", arguments, meta)
-            except (OSError, ValueError, HTTPException):  # The last: killed while it answered.
-                time.sleep(0.05)
-            else:
                 reply = message.get("result", {}).get("structuredContent", {})
                 if reply.get("status") == "created":
                     self.taught[reply["memory_id"]] = insight
                     return
-                time.sleep(0.05)
+            self.failed += 1
+            time.sleep(0.05)
 
-    def wait_for(self, more: int, patience_s: float = 60) -> None:
+    def wait_for(self, more: int, patience_s: float = PATIENCE_S) -> None:
         """Until it has been acknowledged that many lessons more."""
         wanted, deadline = len(self.taught) + more, time.monotonic() + patience_s
         while len(self.taught) < wanted:
@@ -128,9 +139,23 @@ class Robot(threading.Thread):
 
     def end(self) -> dict[int, str]:
         self._ended.set()
-        self.join(60)
+        self.join(PATIENCE_S)
         assert not self.is_alive()
         return self.taught
+
+
+def decides(client: HttpClient) -> set[int]:
+    """The partitions that a node decides now."""
+    partitions = json.loads(client.get("/healthz")[1])["partitions"]
+    return {one["partition"] for one in partitions if one["decided_here"]}
+
+
+def wait_until(condition: Callable[[], bool], say: Callable[[], Any]) -> None:
+    """As `until`, where no event loop runs."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come about: {say()}"
+        time.sleep(0.05)
 
 
 def knows(client: HttpClient, robots: list[Robot]) -> None:
@@ -142,12 +167,13 @@ def knows(client: HttpClient, robots: list[Robot]) -> None:
             {"query": f"{robot.name} lesson", "collection": robot.name, "n": 100},
             {"consistency": "strong"},
         )["memories"]
+        assert len(found) == min(100, len(robot.taught))
+        assert {one["id"]: one["content"] for one in found}.items() <= robot.taught.items()
         wanted = dict(list(robot.taught.items())[-20:])
         for number, insight in wanted.items():
             exact = client.ok("recall", {"query": insight, "collection": robot.name, "n": 1})
             assert exact["memories"][0]["content"] == insight
             assert exact["memories"][0]["id"] == number
-        assert len({one["content"] for one in found}) == len(found)
 
 
 # --- in this process -----------------------------------------------------------------------------
@@ -186,7 +212,9 @@ async def call(
 
 
 async def until(
-    condition: Callable[[], bool], patience_s: float = 60, say: Callable[[], Any] = lambda: ""
+    condition: Callable[[], bool],
+    patience_s: float = PATIENCE_S,
+    say: Callable[[], Any] = lambda: "",
 ) -> None:
     deadline = time.monotonic() + patience_s
     while not condition():

@@ -28,7 +28,7 @@ from mnemolog.services.node.embedded.node import EmbeddedNode
 from mnemolog.services.node.kafka.moving import Moved, move
 from mnemolog.services.node.kafka.node import KafkaNode
 from tests.bus.fleet import PARTITIONS, Fleet, call, settings_of, until
-from tests.e2e.conftest import HttpClient, Server, environment, run
+from tests.e2e.conftest import PATIENCE_S, HttpClient, Server, environment, run
 from tests.families import CATALOGUE
 from tests.spec.given import collection_in
 
@@ -223,13 +223,17 @@ async def written(broker: Broker, topics: str) -> None:
 def killed(fleet: Fleet, directory: Path, share: float) -> None:
     """An import whose process is killed with SIGKILL a moment after that share is copied."""
     program = f"""
-import contextlib, os, signal, threading
+import contextlib, os, signal, threading, time
 from mnemolog.services.cli import moves
 from mnemolog.services.cli.main import main
 
+killer = threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGKILL))
+
 def told(done, total):
-    if done >= {share} * total:
-        threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    if killer.ident is not None:
+        time.sleep(3600)  # It is on its way, however late.
+    elif done >= {share} * total:
+        killer.start()
 
 @contextlib.contextmanager
 def bar(*_, **__):
@@ -243,7 +247,7 @@ main()
         [sys.executable, "-c", program, *arguments],
         env={**environment(), "MNEMOLOG_TOPICS": fleet.topics},
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr

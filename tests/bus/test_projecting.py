@@ -7,8 +7,7 @@ import time
 from mnemolog.infra.embedder.catalogue import DEFAULT_MODEL
 from tests.bus.fleet import PARTITIONS, Fleet
 from tests.contract.qdrant_wire import serving
-
-PATIENCE_S = 60
+from tests.e2e.conftest import PATIENCE_S
 
 
 def test_a_projectors_metrics_show_how_far_it_is(fleet: Fleet) -> None:

@@ -18,8 +18,8 @@ from mnemolog.events.log import Ends, Log, LogError, Stored
 
 T = TypeVar("T")
 PARTITIONS = 3
-PATIENCE_S = 60
-"""A test that has waited so long has failed; nothing here takes a second."""
+PATIENCE_S = 240
+"""A test that has waited so long has failed; hardly anything here takes a second."""
 
 
 class Opened(Protocol):
@@ -260,13 +260,15 @@ class LogContract:
                     for task in tasks[::2]:
                         task.cancel()
                     results = await asyncio.gather(*tasks, return_exceptions=True)
+                    assert all(isinstance(one, asyncio.CancelledError) for one in results[::2])
                     assert all(isinstance(one, list) for one in results[1::2])
                 (last,) = await log.append_calls(0, records("last"))
                 found = [one.data.decode() for one in await log.read_calls(0, 0, 1000)]
                 assert found[last] == "last"
                 assert len(set(found)) == len(found)
-                kept = {f"{turn}-{i}" for turn in range(20) for i in (1, 3, 5)}
-                assert kept <= set(found)
+                asked = {f"{turn}-{i}" for turn in range(20) for i in range(6)} | {"last"}
+                given_up = {f"{turn}-{i}" for turn in range(20) for i in (0, 2, 4)}
+                assert asked - given_up <= set(found) <= asked
 
         run(check())
 

@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         for end, fault in self.server.faults.items():
             if path.endswith(end):
                 if fault is None:
-                    self.server.ending.wait(30)
+                    self.server.ending.wait()
                 else:
                     self.reply(*fault)
                 return

@@ -38,7 +38,8 @@ from tests import families
 from tests.conftest import start_broker
 from tests.contract import container_files as files
 from tests.contract.container_files import ROOT
-from tests.e2e.conftest import Server
+from tests.e2e.conftest import PATIENCE_S, Server
+from tests.ports import HeldPort
 
 SERVICES = sorted(files.services())
 NODES = sorted(files.nodes())
@@ -154,10 +155,15 @@ def test_what_the_last_stage_takes_was_made_in_the_first() -> None:
 
 
 def test_everything_is_installed_by_hash() -> None:
-    for step in files.steps("RUN"):
-        for words in files.commands(step):
-            if words[0].endswith("/pip"):
-                assert "--require-hashes" in words or {"--no-deps", "--no-index"} <= set(words)
+    pips = [
+        words
+        for step in files.steps("RUN")
+        for words in files.commands(step)
+        if words[0].endswith("/pip")
+    ]
+    assert pips
+    for words in pips:
+        assert "--require-hashes" in words or {"--no-deps", "--no-index"} <= set(words)
 
 
 def test_it_does_not_run_as_root_and_owns_its_data() -> None:
@@ -258,7 +264,9 @@ def passes(command: list[str], port: int, url: str) -> bool:
     assert moved != command
     if moved[0] == "python":
         moved[0] = sys.executable
-    return subprocess.run(moved, capture_output=True, timeout=30, check=False).returncode == 0
+    return (
+        subprocess.run(moved, capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0
+    )
 
 
 def test_the_health_checks_tell_what_serves_from_what_does_not(tmp_path: Path) -> None:
@@ -275,8 +283,10 @@ def test_the_health_checks_tell_what_serves_from_what_does_not(tmp_path: Path) -
         assert passes(here, 6333, server.url)
     finally:
         server.stop()
-    assert not passes(image_check(), port, server.url)
-    assert not passes(qdrant_check(), 6333, server.url)
+    nobody = HeldPort(int(server.url.rsplit(":", 1)[1]))
+    assert not passes(image_check(), port, nobody.url)
+    assert not passes(qdrant_check(), 6333, nobody.url)
+    nobody.release()
 
 
 def test_a_node_in_a_container_is_reached_by_any_name(tmp_path: Path) -> None:
@@ -288,7 +298,7 @@ def test_a_node_in_a_container_is_reached_by_any_name(tmp_path: Path) -> None:
             b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
             {"host": "node1:3000", "content-type": "application/json"},
         )
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
             assert b'"learn"' in answer.read()
     finally:
         server.stop()
@@ -328,8 +338,10 @@ def test_ports_are_published_on_this_machine_alone_and_lead_to_listeners() -> No
     listeners = files.addresses(files.kafka_properties()["listeners"])
     listens = {name: {str(Settings().port)} for name in NODES}
     listens["kafka"] = {address.split(":")[1] for address in listeners.values()}
-    for name, service in files.services().items():
-        for port in service.get("ports", ()):
+    published = {name: one.get("ports", []) for name, one in files.services().items()}
+    assert {name for name, ports in published.items() if ports} == {"kafka", *NODES}
+    for name, ports in published.items():
+        for port in ports:
             host, _, inside = port.split(":")
             assert host == "127.0.0.1", port
             assert inside in listens[name], port

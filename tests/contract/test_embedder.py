@@ -44,6 +44,9 @@ from mnemolog.infra.embedder.store import (
 from mnemolog.services.cli.models import models as models_command
 from mnemolog.services.families.graph.describing.entity_text import entity_text
 
+PATIENCE_S = 240
+"""How long a test waits for a model before it fails; nothing is measured by it."""
+
 DEFAULT = CATALOGUE[DEFAULT_MODEL]
 CHINESE = CATALOGUE["bge-small-zh-v1.5"]
 
@@ -355,7 +358,7 @@ class TestBackground:
         background = BackgroundEmbedder(None, tmp_path)
         background.start()
         assert background.poll() == "absent"
-        assert background.wait(60) is None
+        assert background.wait(PATIENCE_S) is None
         assert (background.name, background.dims, background.model) == (None, None, None)
         assert "text alone" in background.reason
 
@@ -364,7 +367,7 @@ class TestBackground:
         background.start()
         background.start()
         assert background.status in ("loading", "ready")
-        embedder = background.wait(60)
+        embedder = background.wait(PATIENCE_S)
         assert embedder is not None
         assert (background.status, background.reason) == ("ready", "")
         assert background.wait(0) is embedder
@@ -375,11 +378,11 @@ class TestBackground:
         background.start()
         assert background.status == "absent"
         assert f"mnemolog models pull {DEFAULT.name}" in background.reason
-        assert background.wait(60) is None
+        assert background.wait(PATIENCE_S) is None
         (tmp_path / DEFAULT.name).symlink_to(directory / DEFAULT.name)
         while background.poll() == "absent":
             time.sleep(0.02)
-        assert background.wait(60) is not None
+        assert background.wait(PATIENCE_S) is not None
 
     def test_a_damaged_model_fails_with_what_to_do_and_recovers_when_repaired(
         self, directory: Path, tmp_path: Path
@@ -390,7 +393,7 @@ class TestBackground:
             (folder / file.name).write_bytes(bytes(file.size_bytes))
         background = BackgroundEmbedder(DEFAULT, tmp_path)
         background.start()
-        assert background.wait(60) is None
+        assert background.wait(PATIENCE_S) is None
         assert background.status == "failed"
         assert f"mnemolog models pull {DEFAULT.name}" in background.reason
         assert background.poll() == "failed"
@@ -398,7 +401,7 @@ class TestBackground:
         folder.symlink_to(directory / DEFAULT.name)
         while background.poll() == "failed":
             time.sleep(0.02)
-        assert background.wait(60) is not None
+        assert background.wait(PATIENCE_S) is not None
         assert background.reason == ""
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from contextlib import aclosing
 
 import msgspec
-import pytest
 
 from mnemolog.events.codec import encode_call, encode_decision
 from mnemolog.events.envelope import Call, Decision
 from mnemolog.events.ids import partition_of_space
-from mnemolog.infra.kafka.broker import Broker, BrokerError
+from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import Follow
@@ -24,16 +22,6 @@ from tests.contract.test_feed import Message, changes, following, numbers
 from tests.families import CATALOGUE, PROJECTED, deciding
 
 PARTITIONS = 2
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    try:
-        started = Broker().__enter__()
-    except BrokerError as error:
-        pytest.fail(str(error))
-    yield started
-    started.close()
 
 
 class Deciding:

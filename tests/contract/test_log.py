@@ -144,12 +144,17 @@ def test_a_tail_ends_when_the_log_is_closed(tmp_path: Path) -> None:
     async def check() -> list[Stored]:
         log = SqliteLog(tmp_path / "log.db")
         await log.append_decisions(0, records("a"))
+        first = asyncio.Event()
 
         async def follow() -> list[Stored]:
-            return [one async for one in log.tail_decisions(0, 0)]
+            found = []
+            async for one in log.tail_decisions(0, 0):
+                found.append(one)
+                first.set()
+            return found
 
         follower = asyncio.create_task(follow())
-        await asyncio.sleep(0.05)
+        await first.wait()
         await log.close()
         return await follower
 

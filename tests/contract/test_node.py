@@ -80,6 +80,7 @@ def test_who_reads_faster_than_it_is_recorded_waits(
     """And leaves room for writes."""
     monkeypatch.setattr(worker, "MAX_WAITING", 4)
     monkeypatch.setattr(worker, "MAX_READS", 3)
+    monkeypatch.setattr(worker, "RECORD_WAIT_S", PATIENCE_S)
 
     async def test(node: Node) -> None:
         await node.call("create_entities", entities=[{"name": "A"}])

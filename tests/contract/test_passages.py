@@ -31,12 +31,15 @@ def test_the_least_recently_used_is_dropped(
 ) -> None:
     monkeypatch.setattr(passages, "MAX_KEPT", 2)
     kept = Passages(60)
-    a, _, again, _ = kept.vectors(embedder, ["a", "b", "a", "c"])
+    a, b, again, c = kept.vectors(embedder, ["a", "b", "a", "c"])
     assert again is a
     assert kept.vectors(embedder, ["a"])[0] is a
-    b = kept.vectors(embedder, ["b"])[0]
-    assert kept.vectors(embedder, ["b"])[0] is b
-    assert kept.vectors(embedder, ["c"])[0] is not None
+    assert kept.vectors(embedder, ["c"])[0] is c
+    (fresh,) = kept.vectors(embedder, ["b"])  # It was dropped for c, and a is dropped for it.
+    assert fresh is not None and b is not None
+    assert fresh is not b and np.array_equal(fresh, b)
+    assert kept.vectors(embedder, ["c"])[0] is c
+    assert kept.vectors(embedder, ["a"])[0] is not a
 
 
 def test_a_caller_is_not_kept_waiting(embedder: OnnxEmbedder) -> None:

@@ -94,8 +94,8 @@ def test_what_comes_again_is_skipped(local: LocalServer) -> None:
     feeder.feed(0, [learned(0), learned(1), forgot(2, 0)])
     digest = index.digest()
     feeder.feed(0, [learned(0), learned(1)])
+    assert index.digest() == digest, "what was forgotten since does not come back"
     feeder.feed(0, [learned(1), forgot(2, 0), learned(3)])
-    assert index.digest() != digest
     assert sorted(ids(index, unit(1), space=SPACE)) == [1, 3]
 
 
@@ -105,7 +105,7 @@ def test_a_gap_is_noticed(local: LocalServer) -> None:
     feeder.feed(0, [learned(0), learned(1)])
     with pytest.raises(OutOfOrder, match=r"decides call 3, the next one to be fed is that of 2"):
         feeder.feed(0, [learned(3)])
-    with pytest.raises(OutOfOrder):
+    with pytest.raises(OutOfOrder, match=r"decides call 4, the next one to be fed is that of 3"):
         feeder.feed(0, [learned(2), learned(4)])
     assert index.checkpoint(0) == 1
     feeder.feed(0, [learned(2), learned(3)])
@@ -177,5 +177,5 @@ def test_two_projectors_of_one_partition_end_where_one_would(local: LocalServer)
     assert second.checkpoint(0) == log[-1].offset
     alone = ServerVectors(LocalServer().server(), DIMS, MODEL)
     Projector(alone, PROJECTED, MODEL).feed(0, log)
-    assert set(ids(alone, unit(1), space=SPACE)) == {1, 5}
-    assert {1, 5} <= set(ids(index, unit(1), space=SPACE))
+    assert sorted(ids(alone, unit(1), space=SPACE)) == [1, 5]
+    assert index.digest() == alone.digest()

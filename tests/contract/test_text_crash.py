@@ -90,6 +90,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     path = tmp_path / "text"
     straight = TantivyText(tmp_path / "straight")
     reached = -1
+    kills = 0
     for turn in range(1, ROUNDS + 1):
         end = turn * DECISIONS_PER_ROUND
         child = subprocess.Popen(
@@ -102,6 +103,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         time.sleep(chance.uniform(0, 0.6))
         child.kill()
         assert child.wait() in (0, -signal.SIGKILL)
+        kills += child.returncode == -signal.SIGKILL
         child.stdout.close()
 
         index = TantivyText(path, commit_at=8)
@@ -113,6 +115,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         index.close()
         reached = end - 1
     straight.close()
+    assert kills > 0, "every child finished before its kill: feed more decisions"
 
     anew = TantivyText(tmp_path / "anew")
     feed(anew, ROUNDS * DECISIONS_PER_ROUND)

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DIMS = 32
 DECISIONS = 6_000
 ROUNDS = 10
+PATIENCE_S = 240
+"""How long a test waits for a process before it fails; nothing is measured by it."""
 
 Contents = tuple[dict[str, str], list[list[Hit]]]
 
@@ -100,7 +102,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_been(
         assert first_line == "feeding\n", child.stderr.read()
         time.sleep(dice.uniform(0.0, 0.4))
         child.send_signal(signal.SIGKILL)
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=PATIENCE_S)
         kills += child.returncode == -signal.SIGKILL
         assert child.returncode in (0, -signal.SIGKILL), errors
 
@@ -128,7 +130,7 @@ def test_the_lock_of_a_killed_opener_is_free(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError, match="already open"):
         open_index(tmp_path)
     child.kill()
-    child.communicate(timeout=60)
+    child.communicate(timeout=PATIENCE_S)
     open_index(tmp_path).close()
 
 

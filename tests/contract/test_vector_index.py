@@ -269,6 +269,7 @@ class VectorIndexContract:
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,
             HealthCheck.differing_executors,
+            HealthCheck.too_slow,
         ],
     )
     @given(history=st.lists(st.lists(CHANGES, max_size=4), max_size=12), dice=st.randoms())

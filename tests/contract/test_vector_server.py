@@ -109,8 +109,10 @@ def test_every_write_waits_and_every_request_has_a_limit(local: LocalServer) -> 
     index.commit()
     index.digest()
     short = ("info", "get_aliases", "get_collections", "get_collection", "collection_exists")
+    writes = {"upsert", "delete", "create_payload_index"}
+    assert writes <= {name for name, _ in local.requests}
     for name, more in local.requests:
-        if name in ("upsert", "delete", "create_payload_index"):
+        if name in writes:
             assert more["wait"] is True
         if name not in short:  # these take no limit of their own, the client's holds for them
             assert more["timeout"] > 0, name

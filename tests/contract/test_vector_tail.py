@@ -18,6 +18,9 @@ from mnemolog.projections.vectors.tail import Tail, TailedVectors
 from tests.contract.qdrant_local import LocalServer, away
 from tests.contract.test_vector_index import DIMS, SPACE, cosine, ids, put, unit
 
+PATIENCE_S = 240
+"""How long a test waits before it fails; nothing is measured by it."""
+
 
 class Clock:
     """A time that moves when it is told to."""
@@ -258,13 +261,19 @@ def test_of_too_many_the_oldest_are_dropped_and_counted(local: LocalServer) -> N
 
 
 @pytest.mark.parametrize(
-    "vector", [unit(1, DIMS + 1), np.zeros(DIMS, np.float16), np.full(DIMS, np.nan, np.float16)]
+    ("vector", "reason"),
+    [
+        (unit(1, DIMS + 1), f"{DIMS} dimensions"),
+        (np.zeros(DIMS, np.float16), "zeros"),
+        (np.full(DIMS, np.nan, np.float16), "NaN"),
+    ],
 )
-def test_a_bad_vector_is_refused_whole(local: LocalServer, vector: Vector) -> None:
+def test_a_bad_vector_is_refused_whole(local: LocalServer, vector: Vector, reason: str) -> None:
     index = node(local)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=reason):
         index.apply(0, 0, [put(1), PutVector(SPACE, 2, 1, vector)])
-    with pytest.raises(ValueError):
+    assert index.health()["tail"] == 0
+    with pytest.raises(ValueError, match=reason):
         index.search(SPACE, vector, 5)
     with pytest.raises(ValueError, match="1 to 10000"):
         index.search(SPACE, unit(1), 0)
@@ -348,13 +357,13 @@ def test_after_a_pause_one_tries_and_the_others_do_not_wait(local: LocalServer) 
 
     def slow(name: str) -> None:
         asked.set()
-        answer.wait(30)
+        answer.wait(PATIENCE_S)
 
     local.before = slow
     found: list[list[Hit]] = []
     trying = threading.Thread(target=lambda: found.append(index.search(SPACE, unit(1), 5)))
     trying.start()
-    assert asked.wait(30)
+    assert asked.wait(PATIENCE_S)
     with pytest.raises(VectorsAway):
         index.search(SPACE, unit(1), 5)
     answer.set()

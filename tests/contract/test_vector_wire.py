@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,23 @@ from mnemolog.projections.vectors.tail import TailedVectors
 from mnemolog.services.node.vectors.opening import checked_key, open_server, open_tailed
 from tests.contract.qdrant_wire import Fault, serving
 from tests.contract.test_vector_index import DIMS, SPACE, ids, put, unit
+from tests.ports import HeldPort
 
 KEY = "a-secret-that-nobody-may-see-4711"
 
 
-def closed_port() -> str:
+@pytest.fixture
+def nobody() -> Iterator[str]:
     """The URL of a port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+    port = HeldPort()
+    yield port.url
+    port.release()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in on a busy machine is no server that is away."""
+    monkeypatch.setattr(collection, "SEARCH_TIMEOUT_S", 60)
 
 
 def test_a_life_over_the_wire() -> None:
@@ -68,11 +75,10 @@ def test_a_life_over_the_wire() -> None:
 # --- when the wire breaks ------------------------------------------------------------------------
 
 
-def test_nobody_listens() -> None:
-    url = closed_port()
+def test_nobody_listens(nobody: str) -> None:
     with pytest.raises(VectorsAway, match="cannot be reached"):
-        open_server(url, DIMS, "test-model")
-    node = open_tailed(url, DIMS, "test-model")
+        open_server(nobody, DIMS, "test-model")
+    node = open_tailed(nobody, DIMS, "test-model")
     assert node.checkpoint(0) == -1
     node.apply(0, 0, [put(1)])
     with pytest.raises(VectorsAway, match="cannot be reached"):
@@ -85,6 +91,7 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(collection, "SEARCH_TIMEOUT_S", 1)
     with serving() as server:
         index = open_server(server.url, DIMS, "test-model")
+        monkeypatch.setattr(index._breaker, "_pause_s", 3600)
         server.faults["/points/query"] = None
         with pytest.raises(VectorsAway, match="did not answer in time"):
             index.search(SPACE, unit(1), 5)
@@ -124,7 +131,7 @@ def test_what_a_server_says_becomes_a_sentence(fault: Fault, sentence: str, agai
 
 
 @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
-def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture, nobody: str) -> None:
     """Also when the server repeats it in what it answers."""
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
@@ -147,7 +154,7 @@ def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture) -> 
             tell(lambda: TailedVectors(node._server, DIMS, "m").search(SPACE, unit(1), 5))
         assert all(headers["api-key"] == KEY for _, _, headers in server.seen)
         assert len(server.seen) > 10
-    tell(lambda: open_server(closed_port(), DIMS, "test-model", KEY))
+    tell(lambda: open_server(nobody, DIMS, "test-model", KEY))
     shown += [repr(index), repr(node), repr(index._server), str(node._server)]
     shown += [repr(node.health()), caplog.text]
     assert len(shown) > 20

@@ -19,10 +19,13 @@ from typing import Any, Self
 import msgspec
 
 MNEMOLOG = Path(sys.executable).parent / "mnemolog"
-ANSWER_WITHIN_S = 20.0
-"""Whatever happens to the processes, a call that was sent is answered within this time."""
-END_WITHIN_S = 30.0
+ANSWER_WITHIN_S = 120.0
+"""Whatever happens to the processes, a call that was sent is answered within this time; none takes
+a hundredth of it but on a busy machine."""
+END_WITHIN_S = 120.0
 NO_MODEL = "none"
+PATIENT = {"MNEMOLOG_CALL_TIMEOUT_S": "90", "MNEMOLOG_MODEL_WAIT_S": "60"}
+"""A model that takes long to load there is not missing."""
 
 
 class Gone(Exception):
@@ -42,7 +45,7 @@ class Reply(msgspec.Struct, frozen=True):
 def environment(model: str | None) -> dict[str, str]:
     """This process's environment without settings of its own; `model` None: the default one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")}
-    return kept if model is None else {**kept, "MNEMOLOG_MODEL": model}
+    return kept | PATIENT | ({} if model is None else {"MNEMOLOG_MODEL": model})
 
 
 def command(*arguments: str) -> list[str]:

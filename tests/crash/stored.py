@@ -12,7 +12,14 @@ from typing import Any
 
 import msgspec
 
-from tests.crash.process import NO_MODEL, command, environment, stderr_of, tail
+from tests.crash.process import (
+    ANSWER_WITHIN_S,
+    NO_MODEL,
+    command,
+    environment,
+    stderr_of,
+    tail,
+)
 from tests.crash.writer import COLLECTION, Caller, Memory, Sent, Writer
 
 
@@ -134,7 +141,7 @@ def run(data: Path, *arguments: str, model: str | None = NO_MODEL) -> Told:
         env=environment(model),
         cwd=data.parent,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=3 * ANSWER_WITHIN_S,
     )
     return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
 

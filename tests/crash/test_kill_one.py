@@ -23,13 +23,10 @@ CHECKED_EVERY = 10
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_nothing_acknowledged_is_lost(data: Path, chance: Random, rounds: int) -> None:
     writer = Writer(1, chance)
-    with_model = killed_at_start = 0
     for turn in range(rounds):
         model = None if turn % 6 == 5 else NO_MODEL
         depth = 8 if turn % 4 == 2 else 1
         at_start = turn % 5 == 3
-        with_model += model is None
-        killed_at_start += at_start
         with Stdio(data, model=model) as client:
             if at_start:
                 killer = threading.Timer(chance.uniform(0, STARTED_WITHIN_S), client.kill)
@@ -47,7 +44,6 @@ def test_nothing_acknowledged_is_lost(data: Path, chance: Random, rounds: int) -
         if turn % CHECKED_EVERY == CHECKED_EVERY - 1:
             stored.check_whole(data)
             stored.check_rebuild(data)
-    assert with_model >= 5 and killed_at_start >= 5
     assert writer.acknowledged > rounds and writer.retried > 0
 
     with Stdio(data, model=None) as client:

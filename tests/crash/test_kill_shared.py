@@ -170,7 +170,7 @@ def test_a_holder_that_ends_hands_over(data: Path, chance: Random) -> None:
             others = [one for one in everybody if one is not leaving]
             assert leaving.quit() == 0
             all_go_on(others)
-            assert holder(data, others) is not leaving
+            holder(data, others)  # One of them, or this waits in vain.
             leaving.start()
         all_go_on(everybody)
         finish(data, everybody, NO_MODEL)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.crash import stored
 from tests.crash.process import NO_MODEL, Stdio
-from tests.crash.writer import COLLECTION, Memory, Writer, write_one, write_until_gone
+from tests.crash.writer import COLLECTION, Memory, Writer, write, write_one, write_until_gone
 
 TAUGHT = "Squeeze eggs only very gently, their shells break under more than 3 N"
 MEANING = "delicate food needs a soft grasp"
@@ -95,9 +95,13 @@ def test_a_rebuild_under_load_loses_nothing(data: Path, chance: Random) -> None:
         for _ in range(200):
             write_one(client, writer)
 
+        failures: list[BaseException] = []
+
         def load() -> None:
-            while not stop.is_set():
-                write_one(client, writer)
+            try:
+                write(client, writer, stop)
+            except BaseException as error:
+                failures.append(error)
 
         loading = threading.Thread(target=load, daemon=True)
         loading.start()
@@ -114,6 +118,8 @@ def test_a_rebuild_under_load_loses_nothing(data: Path, chance: Random) -> None:
         finally:
             stop.set()
             loading.join()
+            if failures:
+                raise failures[0]
         stored.check_answers(client, writer, 5)
         client.kill()
     open_and_close(data, model=NO_MODEL)

@@ -23,15 +23,22 @@ from mcp import StdioServerParameters
 from mnemolog.infra.kafka.broker import Broker
 
 MNEMOLOG = Path(sys.executable).with_name("mnemolog")
-PATIENCE_S = 120
+PATIENCE_S = 240
 """How long a test waits for a process before it fails; nothing is measured by it."""
+PATIENT = {
+    "MNEMOLOG_CALL_TIMEOUT_S": "90",
+    "MNEMOLOG_MODEL_WAIT_S": "60",
+    "MNEMOLOG_DESCRIBE_WAIT_S": "60",
+}
+"""On a busy machine a model that takes long to load is not missing, nor a decision that takes long
+lost. Tests of what happens when it is too late set these themselves."""
 
 Message = dict[str, Any]
 
 
 def environment() -> dict[str, str]:
     """This process's, without settings that would leak into the tests."""
-    return {name: value for name, value in os.environ.items() if name != "MNEMOLOG_DATA"}
+    return PATIENT | {name: value for name, value in os.environ.items() if name != "MNEMOLOG_DATA"}
 
 
 def start(*args: str, env: dict[str, str] | None = None, **more: Any) -> subprocess.Popen[bytes]:

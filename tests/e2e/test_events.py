@@ -194,12 +194,12 @@ def test_a_slow_reader_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     server = Server(tmp_path / "data", *WORDS_ONLY)
     try:
         client = server.client()
-        data = json.dumps({"trace": "x" * 200_000})
+        data, count = json.dumps({"trace": "x" * 800_000}), 25
         with stream(server, space="robot/a") as events:
             events.present()
             said = []
             # More than the sockets between the two can hold, and nobody reads.
-            for number in range(100):
+            for number in range(count):
                 said.append(text(number))
                 client.ok(
                     "save_perception",
@@ -211,13 +211,13 @@ def test_a_slow_reader_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         seen = contents([one for _, one in found[:-1]])
         assert kind == "cut_off"
         assert seen == said[: len(seen)]
-        assert len(seen) < 100
+        assert len(seen) < count
         assert told["position"] == events.id == found[-2][1]["position"]
         assert told["reason"] == (
             f"This reader fell more than 4 events behind; go on with after={events.id}"
         )
         with stream(server, space="robot/a", after=told["position"]) as again:
-            assert contents(again.decided(100 - len(seen))) == said[len(seen) :]
+            assert contents(again.decided(count - len(seen))) == said[len(seen) :]
         assert "mnemolog_event_streams_cut_off_total 1.0" in client.get("/metrics")[1]
     finally:
         server.stop()

@@ -14,6 +14,7 @@ import pytest
 from mcp import StdioServerParameters
 
 from tests.e2e.conftest import (
+    PATIENCE_S,
     TRANSPORTS,
     Client,
     Message,
@@ -22,7 +23,8 @@ from tests.e2e.conftest import (
     reached,
     run,
 )
-from tests.e2e.test_memory_server import PUBLIC, WORDS_ONLY, entity, without_ids
+from tests.e2e.test_definitions import GRAPH, ROBOT, UPKEEP
+from tests.e2e.test_memory_server import WORDS_ONLY, entity, without_ids
 
 SPACE = ["Stack: Astro 6.x + Starlight 0.38.x", "Deployed on Vercel at cachorro.space"]
 CHARTS = ["ECharts 6.x chosen for visualizations", "Accent color: teal (#2dd4bf)"]
@@ -46,9 +48,9 @@ def test_the_documented_examples(
     transport: str, mode: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     async def test(where: str | StdioServerParameters) -> None:
-        async with mcp.Client(where, mode=mode, read_timeout_seconds=120) as client:
+        async with mcp.Client(where, mode=mode, read_timeout_seconds=PATIENCE_S) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
-            assert names >= PUBLIC | {"end_relation"}
+            assert names == ROBOT | GRAPH | UPKEEP
             await example(checked(client))
 
     with reached(

@@ -14,8 +14,8 @@ from mcp import Client, MCPError, StdioServerParameters
 
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway import identity
-from tests.e2e.conftest import MNEMOLOG, Server
-from tests.e2e.test_definitions import ROBOT
+from tests.e2e.conftest import MNEMOLOG, PATIENCE_S, Server, environment
+from tests.e2e.test_definitions import GRAPH, ROBOT, UPKEEP
 
 CONTEXT = {
     "params": {"grip_force": {"value": 12.5, "unit": "N"}},
@@ -33,7 +33,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str | StdioServ
         server: Server = request.getfixturevalue("server")
         return f"{server.url}/mcp", mode
     args = ["stdio", "--data", str(tmp_path / "data")]
-    return StdioServerParameters(command=str(MNEMOLOG), args=args), mode
+    return StdioServerParameters(command=str(MNEMOLOG), args=args, env=environment()), mode
 
 
 class Robot:
@@ -53,7 +53,7 @@ class Robot:
 @asynccontextmanager
 async def connected(way: tuple[str | StdioServerParameters, str]) -> AsyncIterator[Client]:
     where, mode = way
-    async with Client(where, mode=mode, read_timeout_seconds=120) as client:
+    async with Client(where, mode=mode, read_timeout_seconds=PATIENCE_S) as client:
         yield client
 
 
@@ -66,7 +66,8 @@ def test_the_documented_examples(
             assert client.server_info.name == "mnemolog"
             assert client.server_info.version == identity.VERSION
             assert client.instructions == identity.instructions(FAMILIES)
-            assert {tool.name for tool in (await client.list_tools()).tools} >= ROBOT
+            offered = {tool.name for tool in (await client.list_tools()).tools}
+            assert offered == ROBOT | GRAPH | UPKEEP
             await example(Robot(client), collection)
             with pytest.raises(MCPError) as unknown:
                 await client.call_tool("remember", {})
@@ -153,7 +154,14 @@ async def example(robot: Robot, collection: str) -> None:
 
     ended = await robot("end_session", session_id=session, outcome_score=0.9)
     assert ended["status"] == "ended"
-    assert {"summary", "decayed_count", "consolidated", "related_memories"} <= set(ended)
+    assert set(ended) == {
+        "status",
+        "session_id",
+        "summary",
+        "decayed_count",
+        "consolidated",
+        "related_memories",
+    }
 
 
 def test_a_key_makes_a_call_happen_once(

@@ -87,7 +87,7 @@ def test_the_documented_example(
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             told.append((progress, total))
 
-        async with mcp.Client(where, mode=mode, read_timeout_seconds=120) as client:
+        async with mcp.Client(where, mode=mode, read_timeout_seconds=PATIENCE_S) as client:
             given = {"source_path": str(path)}
             first = await client.call_tool("migrate", given, progress_callback=hear)
             assert not first.is_error, first

@@ -80,7 +80,7 @@ def test_the_documented_examples(
     transport: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     async def test(where: str | StdioServerParameters) -> None:
-        async with mcp.Client(where, read_timeout_seconds=120) as client:
+        async with mcp.Client(where, read_timeout_seconds=PATIENCE_S) as client:
             await example(checked(client))
 
     with reached(transport, tmp_path / "data", lambda: request.getfixturevalue("broker")) as where:
@@ -124,6 +124,7 @@ async def example(call: Callable[..., Any]) -> None:
         author="nolan",
         limit=5,
     )
+    assert found.keys() == {"results"}, "nothing is pending"
     (row,) = found["results"]
     assert row == {**made, "score": row["score"]}
     assert 0.5 < row["score"] <= 1
@@ -235,13 +236,14 @@ def test_a_search_that_does_not_wait_says_what_is_pending(
         client = server.client()
         create(client, entity("first", "Note", "so that the model is loaded"))
         ready(client)
+        # So many and so long that they are not described before the next call comes.
         text = " ".join(f"word{i} and" for i in range(120))
-        create(client, *(entity(f"e{i}", "Note", f"{i} {text}") for i in range(12)))
+        create(client, *(entity(f"e{i}", "Note", f"{i} {text}") for i in range(50)))
         reply = client.ok("search_semantic", {"query": "first"})
-        assert 1 <= reply["pending"] <= 12
+        assert 1 <= reply["pending"] <= 50
         assert "first" in [row["name"] for row in reply["results"]], "answers with what is there"
         ready(client)
-        assert len(rows(client, "word", limit=100)) == 13
+        assert len(rows(client, "word", limit=100)) == 51
     finally:
         assert server.stop() == 0
 

@@ -24,6 +24,7 @@ from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.pipes import Lines, Output
 from mnemolog.services.gateway.stdio import greeting, serve
 from mnemolog.services.gateway.tools import Offer
+from tests.e2e.conftest import PATIENCE_S
 from tests.families import CATALOGUE
 
 Message = dict[str, Any]
@@ -88,7 +89,7 @@ class Wire:
             data = data[os.write(self._in, data) :]
 
     async def receive(self) -> Message:
-        line = await asyncio.wait_for(self.lines.next(), 60)
+        line = await asyncio.wait_for(self.lines.next(), PATIENCE_S)
         assert isinstance(line, bytes), "the server hung up"
         message: Message = json.loads(line)
         return message
@@ -96,7 +97,7 @@ class Wire:
     async def hang_up(self) -> list[Message]:
         """Close the input; what else the server says before it ends."""
         os.close(self._in)
-        await asyncio.wait_for(self.serving, 60)
+        await asyncio.wait_for(self.serving, PATIENCE_S)
         os.close(self._server_out)
         rest = []
         while isinstance(line := await self.lines.next(), bytes):

@@ -9,12 +9,14 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
+from mnemolog.services.api import Event
+from mnemolog.services.gateway import resources
 from tests.e2e.conftest import MNEMOLOG, PATIENCE_S, Server, StdioClient, environment
 
 WORDS_ONLY = ("--model", "none")
@@ -142,23 +144,74 @@ def test_subscribing_over_stdio(tmp_path: Path) -> None:
             await learn(client, "one", 3)
             await learn(client, "two", 4)
             assert await told(updates) == two
-            # Close together is one notification; a read is no change.
-            while not updates.empty():
-                updates.get_nowait()
-            for number in range(30):
-                await learn(client, "two", number)
-            assert await told(updates) == two
-            await client.call_tool("recall", {"query": "trial", "collection": "two"})
-            await asyncio.sleep(1.0)
-            assert updates.qsize() < 25
             with pytest.raises(MCPError, match="There is no resource"):
                 await subscribe(client, f"{EVENTS}/foo")
             await unsubscribe(client, two)
             await subscribe(client, GRAPH)
-            await learn(client, "two", 31)
+            await learn(client, "two", 5)
             await client.call_tool("create_entities", {"entities": [{"name": "Cup"}]})
             assert await told(updates) == GRAPH
             assert (await read(client, GRAPH))["entities"][0]["name"] == "Cup"
+
+    asyncio.run(test())
+
+
+class Changing:
+    """Calls whose events are what the test puts there."""
+
+    def __init__(self) -> None:
+        self.coming: asyncio.Queue[Event] = asyncio.Queue()
+
+    async def events(self, space: str | None, after: str | None = None) -> AsyncIterator[Event]:
+        yield Event(kind="opened", position="start")
+        while True:
+            yield await self.coming.get()
+            self.coming.task_done()
+
+
+def test_changes_that_come_close_together_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause has no end here, or none at all: no time passes but by the test's own doing."""
+
+    async def test() -> None:
+        changing, told = Changing(), 0
+        change = Event(kind="decided", position="0:0")
+        first = asyncio.Event()
+
+        async def tell() -> None:
+            nonlocal told
+            told += 1
+            first.set()
+
+        async def happens(event: Event, times: int) -> None:
+            for _ in range(times):
+                changing.coming.put_nowait(event)
+            # The last one was taken when the next is asked for; then all that can run has run.
+            await asyncio.wait_for(changing.coming.join(), PATIENCE_S)
+            for _ in range(100):
+                await asyncio.sleep(0)
+
+        watch = resources.Watch(cast(Any, changing), "robot/a", tell)
+        await watch.open()
+        try:
+            monkeypatch.setattr(resources, "PAUSE_S", 3600)
+            await happens(Event(kind="present", position="0:0"), 3)
+            assert told == 0, "only changes are told"
+            changing.coming.put_nowait(change)
+            await asyncio.wait_for(first.wait(), PATIENCE_S)
+            await happens(change, 30)
+            assert told == 1
+        finally:
+            await watch.close()
+
+        monkeypatch.setattr(resources, "PAUSE_S", 0)
+        watch = resources.Watch(cast(Any, changing), "robot/a", tell)
+        await watch.open()
+        try:
+            for count in range(2, 5):
+                await happens(change, 1)
+                assert told == count, "after the pause the next change is told"
+        finally:
+            await watch.close()
 
     asyncio.run(test())
 

@@ -13,6 +13,7 @@ import pytest
 from mcp import StdioServerParameters
 
 from tests.e2e.conftest import (
+    PATIENCE_S,
     TRANSPORTS,
     Client,
     Message,
@@ -92,7 +93,7 @@ def test_the_documented_examples(
     transport: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     async def test(where: str | StdioServerParameters) -> None:
-        async with mcp.Client(where, read_timeout_seconds=120) as client:
+        async with mcp.Client(where, read_timeout_seconds=PATIENCE_S) as client:
             await example(checked(client))
 
     with reached(transport, tmp_path / "data", lambda: request.getfixturevalue("broker")) as where:

@@ -29,7 +29,7 @@ from tests.spec.given_graph import (
     unrelate,
 )
 from tests.spec.given_import import Store
-from tests.spec.graph.test_replay import CALLS
+from tests.spec.graph.test_replay import BEGINNING, CALLS
 
 
 @pytest.fixture
@@ -230,11 +230,11 @@ def test_another_tenant_has_lives_of_its_own(graph: Graph) -> None:
     ]
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(CALLS, max_size=25))
+@settings(max_examples=100)
+@given(st.lists(CALLS, min_size=3, max_size=20))
 def test_what_lives_tell_is_what_holds(calls: list[Ask]) -> None:
     graph = Graph()
-    for asked in (create(*map(entity, "ABC")), *calls):
+    for asked in (*BEGINNING, *calls):
         graph.when(asked)
     view = graph.state.reader()
     for name in ("A", "B", "C", "á"):

@@ -219,45 +219,91 @@ def test_nodes_are_opened_in_the_order_asked_each_once(graph: Graph) -> None:
     assert graph.names(open_nodes("C", "X", "A", "c", "C")) == ["C", "A"]
 
 
+def at_most(what: str, most: int, given: int) -> str:
+    return f"{what} must be a list of at most {most} entries, not a list of {given}"
+
+
+def from_1_to_1000(given: int) -> str:
+    return f"limit must be a whole number from 1 to 1000, not {given}"
+
+
+SIXTY = [*map(str, range(60))]
+
+
 @pytest.mark.parametrize(
-    "asked",
+    ("asked", "sentence"),
     [
-        search("x" * 501),
-        search("x", limit=0),
-        search("x", limit=-1),
-        search("x", limit=1001),
-        search("x", cursor=-1),
-        read(limit=0),
-        read(limit=1001),
-        open_nodes(*("a" * 1001)),
-        ask("open_nodes"),
-        ask("create_entities"),
-        create(*(entity(f"n{i}") for i in range(51))),
-        create(entity(" ")),
-        create(entity("a", "t" * 257)),
-        create(entity("a", None, *map(str, range(60))), entity("a", None, *map(str, range(60)))),
-        create(entity("a", None, " ")),
-        create(entity("a", None, *(str(i) for i in range(101)))),
-        ask("add_observations", name="abc"),
-        add("abc", *(str(i) for i in range(101))),
-        add("abc", "x" * 2001),
-        ask("create_relations"),
-        relate(*[triple("abc", "uses", "abc")] * 201),
-        relate(triple("abc", " ", "abc")),
-        ask("delete_entities"),
-        ask("delete_relations"),
-        delete(*(f"n{i}" for i in range(51))),
-        unsay("abc", *(str(i) for i in range(101))),
-        ask(
-            "add_observations",
-            observations=[{"entityName": "abc", "contents": [*map(str, range(60))]}] * 2,
+        (
+            search("x" * 501),
+            "query must be text of at most 500 characters, not a text of 501 characters",
         ),
-        ask("end_relation", relation_id=0),
-        ask("end_relation", relation_id="1"),
+        (search("x", limit=0), from_1_to_1000(0)),
+        (search("x", limit=-1), from_1_to_1000(-1)),
+        (search("x", limit=1001), from_1_to_1000(1001)),
+        (
+            search("x", cursor=-1),
+            "cursor must be a whole number from 0 to 9007199254740991, not -1",
+        ),
+        (read(limit=0), from_1_to_1000(0)),
+        (read(limit=1001), from_1_to_1000(1001)),
+        (open_nodes(*("a" * 1001)), at_most("names", 1000, 1001)),
+        (ask("open_nodes"), "names is required: a list of at most 1000 entries"),
+        (ask("create_entities"), "entities is required: a list of at most 50 entries"),
+        (create(*(entity(f"n{i}") for i in range(51))), at_most("entities", 50, 51)),
+        (create(entity(" ")), "entities[0].name must not be empty or blank"),
+        (
+            create(entity("a", "t" * 257)),
+            "entities[0].entityType must be text of at most 256 characters, "
+            "not a text of 257 characters",
+        ),
+        (
+            create(entity("a", None, *SIXTY), entity("a", None, *SIXTY)),
+            "a gets 120 observations; at most 100 an entity are allowed in a call",
+        ),
+        (
+            create(entity("a", None, " ")),
+            "entities[0].observations[0] must not be empty or blank",
+        ),
+        (
+            create(entity("a", None, *map(str, range(101)))),
+            at_most("entities[0].observations", 100, 101),
+        ),
+        (
+            ask("add_observations", name="abc"),
+            "observations is required: a list of at most 100 entries",
+        ),
+        (add("abc", *map(str, range(101))), at_most("observations", 100, 101)),
+        (
+            add("abc", "x" * 2001),
+            "observations[0] must be text of at most 2000 characters, "
+            "not a text of 2001 characters",
+        ),
+        (ask("create_relations"), "relations is required: a list of at most 200 entries"),
+        (relate(*[triple("abc", "uses", "abc")] * 201), at_most("relations", 200, 201)),
+        (
+            relate(triple("abc", " ", "abc")),
+            "relations[0].relationType must not be empty or blank",
+        ),
+        (ask("delete_entities"), "entityNames is required: a list of at most 50 entries"),
+        (ask("delete_relations"), "relations is required: a list of at most 200 entries"),
+        (delete(*(f"n{i}" for i in range(51))), at_most("entityNames", 50, 51)),
+        (unsay("abc", *map(str, range(101))), at_most("observations", 100, 101)),
+        (
+            ask("add_observations", observations=[{"entityName": "abc", "contents": SIXTY}] * 2),
+            "abc gets 120 observations; at most 100 an entity are allowed in a call",
+        ),
+        (
+            ask("end_relation", relation_id=0),
+            "relation_id must be a whole number greater than 0 and up to 9007199254740991, not 0",
+        ),
+        (
+            ask("end_relation", relation_id="1"),
+            "relation_id must be a whole number greater than 0 and up to 9007199254740991, not '1'",
+        ),
     ],
 )
-def test_what_is_over_a_limit_is_refused_whole(graph: Graph, asked: Ask) -> None:
-    graph.after(create(entity("abc"))).when(asked).then_refused("…")
+def test_what_is_over_a_limit_is_refused_whole(graph: Graph, asked: Ask, sentence: str) -> None:
+    graph.after(create(entity("abc"))).when(asked).then_refused(sentence)
 
 
 def test_what_is_at_a_limit_is_taken(graph: Graph) -> None:

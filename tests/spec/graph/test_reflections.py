@@ -100,7 +100,10 @@ def test_author_and_mood_have_defaults_and_any_words(graph: Graph) -> None:
             reflect("x", "global", target_id=1),
             "target_id must be null for target_type global, not 1",
         ),
-        (reflect("x", "entity", target_id=0), "target_id must be …"),
+        (
+            reflect("x", "entity", target_id=0),
+            "target_id must be a whole number greater than 0 and up to 9007199254740991, not 0",
+        ),
         (
             reflect("x", "mood"),
             "target_type must be one of entity, session, relation, global, not 'mood'",
@@ -237,7 +240,10 @@ def test_tenants_do_not_see_each_other(meant: Meant) -> None:
     [
         (reflections(""), "query must be text of 1 to 500 characters that is not blank, not ''"),
         (reflections("x", limit=0), "limit must be a whole number from 1 to 100, not 0"),
-        (reflections("x", target_type="all"), "target_type must be one of …"),
+        (
+            reflections("x", target_type="all"),
+            "target_type must be one of entity, session, relation, global, not 'all'",
+        ),
         (reflections("x", author=""), "author must be text of 1 to 64 characters…"),
     ],
 )

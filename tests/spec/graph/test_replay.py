@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mnemolog.events.codec import decode_decision, tag_of
 from mnemolog.events.envelope import Answered
+from mnemolog.events.graph import EntityDescribed, GraphImported, ReflectionEmbedded
 from mnemolog.projections.graph import meaning
 from mnemolog.projections.graph.containing import folded
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.families.graph.describing.describe import descriptions as descriptions_of
 from mnemolog.services.reader.reader import VectorModel
+from tests.families import FACTS
 from tests.spec.given import MODEL, NORTH, Ask, ask, days
 from tests.spec.given_graph import (
     Graph,
@@ -45,14 +50,25 @@ TRIPLES = st.lists(
     max_size=4,
 )
 ENTITIES = st.builds(lambda name, kind, said: entity(name, kind, *said), NAMES, KINDS, SAID)
-ENVELOPE = st.fixed_dictionaries(
-    {},
-    optional={
-        "key": st.sampled_from(["k1", "k2"]),
-        "tenant": st.sampled_from(["default", "rival"]),
-        "at_us": st.integers(0, 9).map(days),
-    },
+ENVELOPE: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"at_us": st.integers(0, 9).map(days)}),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "key": st.sampled_from(["k1", "k2"]),
+            "tenant": st.sampled_from(["default", "rival"]),
+            "at_us": st.integers(0, 9).map(days),
+        },
+    ),
 )
+BEGINNING = [
+    create(entity("A", "Tool", "x", "A"), entity("B", "Tool", "tool"), entity("C")),
+    relate(triple("A", "uses", "B"), triple("B", "contiene", "C"), triple("C", "parte_de", "B")),
+    open_nodes("A", "B"),
+    reflect("so it is", "entity", target_id=1),
+]
+"""So that there is something to change, to delete, to split, to end and to describe."""
 CALLS = st.one_of(
     st.builds(
         lambda es, more: create(*es, **more), st.lists(ENTITIES, min_size=1, max_size=3), ENVELOPE
@@ -88,6 +104,12 @@ CALLS = st.one_of(
             max_size=2,
         ),
         st.fixed_dictionaries({}, optional={"parent_entity_name": NAMES}),
+        ENVELOPE,
+    ),
+    st.builds(
+        lambda text, name, more: split("A", part(name, "Tool", text), **more),
+        st.sampled_from(["x", "A"]),
+        st.sampled_from(["B", "á", "new"]),
         ENVELOPE,
     ),
     st.builds(lambda number, more: end(number, **more), st.integers(1, 6), ENVELOPE),
@@ -127,7 +149,9 @@ DESCRIBING = st.builds(
     st.booleans(),
     st.sampled_from([0, 0, 0, 1]),
 )
-PLANS = st.lists(st.one_of(CALLS, CALLS, DESCRIBING), max_size=25)
+PLANS = st.lists(st.one_of(CALLS, CALLS, DESCRIBING), min_size=3, max_size=20).map(
+    lambda rest: [*BEGINNING, *rest]
+)
 Plan = list[Ask | Describing]
 
 
@@ -152,6 +176,21 @@ def describing(graph: Graph, step: Describing) -> None:
             describe(row, space=waiting.space, tenant=tenant, vectors={made.text: NORTH})
         ).then_taken()
     graph.model = MODEL
+
+
+def test_the_plans_bring_every_kind_of_fact_about() -> None:
+    """Beside those of the beginning: what never happens would be tested by none of them."""
+    seen: set[str] = set()
+
+    @settings(max_examples=100, derandomize=True, database=None)
+    @given(PLANS)
+    def look(plan: Plan) -> None:
+        for data in carried_out(plan).log[len(BEGINNING) :]:
+            seen.update(tag_of(type(one)) for one in FACTS.decode(decode_decision(data).facts))
+
+    look()
+    imported = tag_of(GraphImported)
+    assert seen == {tag for tag in FACTS.tags if tag.startswith("graph.")} - {imported}
 
 
 @settings(max_examples=200)
@@ -189,40 +228,60 @@ def test_nothing_is_left_hanging(plan: Plan) -> None:
 @given(PLANS)
 def test_each_model_has_described_what_does_not_wait_for_it(plan: Plan) -> None:
     """What waits and what is described as it is now make up all there is, for every model."""
-    view = carried_out(plan).state.view
-    there = {("entity", row[0]) for row in view.all("SELECT id FROM entity")}
-    there |= {("reflection", row[0]) for row in view.all("SELECT id FROM reflection")}
-    for (model,) in view.all("SELECT model FROM describer"):
+    graph = carried_out(plan)
+    view = graph.state.view
+    there = {("entity", number): at for number, at in view.all("SELECT id, version FROM entity")}
+    there |= {("reflection", row[0]): 1 for row in view.all("SELECT id FROM reflection")}
+    described = descriptions(graph)
+    assert {row[0] for row in view.all("SELECT model FROM describer")} == set(described)
+    for model, versions in described.items():
         waiting = meaning.undescribed(view, model, 1000)
-        assert {(one.kind, one.number) for one in waiting} <= there
         assert len(waiting) == meaning.count_undescribed(view, model)
-        current = view.all(
-            "SELECT number FROM meaning JOIN entity ON id = number AND entity.version ="
-            " meaning.version WHERE kind = 'entity' AND model = ?",
-            model,
-        )
-        late = {one.number for one in waiting if one.kind == "entity"}
-        assert late.isdisjoint(row[0] for row in current)
+        assert {(one.kind, one.number) for one in waiting} == {
+            one for one, version in there.items() if versions.get(one) != version
+        }
+
+
+def descriptions(graph: Graph) -> dict[str, dict[tuple[str, int], int]]:
+    """By model, the version of each thing that it described last, as the log tells it."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for data in graph.log:
+        for fact in FACTS.decode(decode_decision(data).facts):
+            if isinstance(fact, EntityDescribed):
+                found.setdefault(fact.model, {})["entity", fact.entity_id] = fact.version
+            elif isinstance(fact, ReflectionEmbedded):
+                found.setdefault(fact.model, {})["reflection", fact.reflection_id] = 1
+    return found
+
+
+PLACES = st.sampled_from(["P", "Q", "R"])
+TEXTS = ["x", "X", "A", "tool", "抓取力", "a longer one"]
 
 
 @settings(max_examples=100)
-@given(st.lists(CALLS, max_size=25))
-def test_a_split_loses_and_doubles_nothing(plan: list[Ask]) -> None:
-    graph = Graph()
-    for one in plan:
-        before = said(graph)
-        graph.when(one)
-        if one.tool == "execute_entity_split":
-            after = said(graph)
-            # What a part had already is kept there once.
-            assert {pair[1] for pair in before} == {pair[1] for pair in after}
-            assert len(after) == len(set(after))
-            known = {row[0] for row in graph.state.view.all("SELECT id FROM entity")}
-            assert {number for number, _ in after} <= known
-
-
-def said(graph: Graph) -> list[tuple[int, str]]:
-    return graph.state.view.all("SELECT entity, content FROM observation ORDER BY 1, 2")
+@given(
+    st.dictionaries(st.sampled_from(TEXTS), PLACES, min_size=1),
+    st.dictionaries(st.sampled_from(["Q", "R"]), st.lists(st.sampled_from(TEXTS), unique=True)),
+)
+def test_a_split_loses_and_doubles_nothing(
+    goes_to: dict[str, str], there: dict[str, list[str]]
+) -> None:
+    """What P says goes to new parts and to some that are there, or stays where it is."""
+    moved = {name: [text for text in goes_to if goes_to[text] == name] for name in ("Q", "R")}
+    parts = [part(name, "T", *texts) for name, texts in moved.items() if texts]
+    assume(parts)
+    graph = Graph().after(
+        create(*(entity(name, "T", *texts) for name, texts in there.items())),
+        create(entity("P", "T", *goes_to), entity("Other", "T", *goes_to)),
+    )
+    graph.when(split("P", *parts)).then_taken()
+    assert graph.said("P") == [text for text in goes_to if goes_to[text] == "P"]
+    assert graph.said("Other") == list(goes_to)
+    for name in ("Q", "R"):
+        had = there.get(name, [])
+        # What a part had already is kept there once.
+        gets = [text for text in moved[name] if text not in had]
+        assert graph.said(name) == [*had, *gets]
 
 
 def to_be_found(state: PartitionState) -> list[tuple[int, str]]:

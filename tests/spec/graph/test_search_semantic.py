@@ -159,7 +159,9 @@ def test_every_result_is_used_by_being_found(meant: Meant) -> None:
 def test_as_many_as_asked_for(meant: Meant) -> None:
     assert meant.found(semantic("sites", limit=2)) == ["Astro", "Kafka"]
     for limit in (0, 101, -1):
-        meant.when(semantic("sites", limit=limit)).then_refused("limit must be a whole number…")
+        meant.when(semantic("sites", limit=limit)).then_refused(
+            f"limit must be a whole number from 1 to 100, not {limit}"
+        )
 
 
 @pytest.mark.parametrize("query", ["", " \n", "x" * 501])

@@ -244,9 +244,20 @@ def test_an_unknown_tool(robot: Robot) -> None:
     assert robot.decision.code == -32602
 
 
-@pytest.mark.parametrize("arguments", [b"", b"{", b"\xff\xfe", b"[1]", b'"x"', b"null", b'{"a": 1'])
-def test_arguments_that_are_no_object(robot: Robot, arguments: bytes) -> None:
-    robot.when_bytes(encode_call(replace(CALL, arguments=arguments))).then_refused("The arguments…")
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (b"", "The arguments are not valid JSON: …"),
+        (b"{", "The arguments are not valid JSON: …"),
+        (b"\xff\xfe", "The arguments are not valid JSON: …"),
+        (b'{"a": 1', "The arguments are not valid JSON: …"),
+        (b"[1]", "The arguments must be a JSON object, not a list"),
+        (b'"x"', "The arguments must be a JSON object, not text"),
+        (b"null", "The arguments must be a JSON object, not null"),
+    ],
+)
+def test_arguments_that_are_no_object(robot: Robot, arguments: bytes, sentence: str) -> None:
+    robot.when_bytes(encode_call(replace(CALL, arguments=arguments))).then_refused(sentence)
 
 
 def nested(levels: int) -> str:

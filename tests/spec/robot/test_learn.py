@@ -195,4 +195,6 @@ def test_another_tenants_session_does_not_exist(robot: Robot) -> None:
 
 def test_a_duplicate_in_an_unknown_session_is_refused_not_found(robot: Robot) -> None:
     robot.when(learn("Approach from the left"))
-    robot.when(learn("Approach from the left", session_id=S1)).then_refused("Session …")
+    robot.when(learn("Approach from the left", session_id=S1)).then_refused(
+        f"Session {S1!r} does not exist in collection 'default'; start_session makes one"
+    )

@@ -135,7 +135,7 @@ def test_the_outcome_score_is_kept_and_shown(robot: Robot, score: float) -> None
 @pytest.mark.parametrize("score", [-0.01, 1.01, "high"])
 def test_an_outcome_score_lies_between_0_and_1(robot: Robot, score: Any) -> None:
     robot.given(started(S1)).when(end_session(S1, outcome_score=score)).then_refused(
-        "outcome_score must be …"
+        "outcome_score must be a number from 0.0 to 1.0, not …"
     )
 
 

@@ -9,11 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mnemolog.events.codec import decode_decision, encode_call, encode_decision
+from mnemolog.events.codec import (
+    decode_decision,
+    encode_call,
+    encode_decision,
+    tag_of,
+)
 from mnemolog.events.envelope import Call, sha256
 from mnemolog.projections.state.store import Gap, PartitionState
 from mnemolog.services.decider.decide import Inputs
-from tests.families import PROJECTED
+from tests.families import FACTS, PROJECTED
 from tests.spec.given import (
     MODEL,
     NORTH,
@@ -43,13 +48,31 @@ VECTORS = st.sampled_from(
 COLLECTIONS = st.sampled_from(["default", "kitchen"])
 SESSIONS = st.one_of(st.none(), st.integers(0, 2))
 """The nth session that was started; None is no session."""
-ENVELOPE = st.fixed_dictionaries(
-    {},
-    optional={
-        "key": st.sampled_from(["k1", "k2"]),
-        "tenant": st.sampled_from(["default", "rival"]),
-        "at_us": st.integers(0, 40).map(days),
-    },
+ENVELOPE: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"at_us": st.integers(0, 40).map(days)}),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "key": st.sampled_from(["k1", "k2"]),
+            "tenant": st.sampled_from(["default", "rival"]),
+            "at_us": st.integers(0, 40).map(days),
+        },
+    ),
+)
+Plan = list[tuple[tuple[Any, ...], dict[str, Any]]]
+BEGINNING: Plan = [
+    (("start_session", "default"), {}),
+    (("learn", "wet tray slips", NORTH, "default", 0), {}),
+    (("learn", "wet tray slips 抓取 杯子", None, "default", 0), {}),
+    (("learn", "15N", unit(0, 1), "default", 0), {}),
+    (("learn", "抓取", None, "kitchen", None), {}),
+    (("save_perception", "tray because wet", None, "default", None), {}),
+    (("recall", [1, 2], "default"), {}),
+]
+"""So that there is something to change, to merge, to embed and to recall."""
+WITHOUT_VECTOR = st.sampled_from(
+    [(2, "wet tray slips 抓取 杯子", "default"), (4, "抓取", "kitchen")]
 )
 PLANS = st.lists(
     st.tuples(
@@ -63,13 +86,14 @@ PLANS = st.lists(
             st.tuples(st.just("start_session"), COLLECTIONS),
             st.tuples(st.just("end_session"), st.integers(0, 2)),
             st.tuples(st.just("embed"), IDS, TEXTS, COLLECTIONS),
+            WITHOUT_VECTOR.map(lambda one: ("embed", *one)),
             st.tuples(st.just("nonsense")),
         ),
         ENVELOPE,
     ),
-    max_size=25,
-)
-Plan = list[tuple[tuple[Any, ...], dict[str, Any]]]
+    min_size=3,
+    max_size=20,
+).map(lambda rest: [*BEGINNING, *rest])
 
 
 def asked(step: tuple[Any, ...], envelope: dict[str, Any], sessions: list[str]) -> Ask:
@@ -124,6 +148,20 @@ def decided(robot: Robot, data: bytes, inputs: Inputs) -> bytes:
 
 def everything(state: PartitionState) -> tuple[Any, ...]:
     return state.digest(), state.head, state.next_offset
+
+
+def test_the_plans_bring_every_kind_of_fact_about() -> None:
+    """Beside those of the beginning: what never happens would be tested by none of them."""
+    seen: set[str] = set()
+
+    @settings(max_examples=100, derandomize=True, database=None)
+    @given(PLANS)
+    def look(plan: Plan) -> None:
+        for data in carry_out(Robot(), plan).log[len(BEGINNING) :]:
+            seen.update(tag_of(type(one)) for one in FACTS.decode(decode_decision(data).facts))
+
+    look()
+    assert seen == {tag for tag in FACTS.tags if tag.startswith("robot.")}
 
 
 @given(PLANS)
