@@ -28,7 +28,7 @@ from mnemolog.services.node.sharing.holder import DirectoryLock
 @click.command(
     epilog="\b\nExamples:\n  mnemolog rebuild --verify\n  mnemolog rebuild --data ./store --json"
 )
-@click.option("--verify", is_flag=True, help="Only compare: build anew, compare, change nothing.")
+@click.option("--verify", is_flag=True, help="Only compare: build anew, compare, switch nothing.")
 @data_option
 @log_option
 @click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")

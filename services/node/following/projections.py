@@ -79,13 +79,16 @@ class Projections:
         if self.vectors is not None:
             self.vectors.commit()
 
+    def state_digest(self) -> dict[str, str]:
+        return {
+            f"state/{state.partition}/{name}": value
+            for state in self.states
+            for name, value in state.digest().items()
+        }
+
     def digest(self) -> dict[str, str]:
         """A hash per part (`state/0/memory`, `text/…`, `vectors/…`), equal for equal contents."""
-        found = {
-            f"state/{state.partition}/{table}": value
-            for state in self.states
-            for table, value in state.digest().items()
-        }
+        found = self.state_digest()
         found |= {f"void/{state.partition}": state.void_digest() for state in self.states}
         found |= {f"text/{space}": value for space, value in self.text.digest().items()}
         if self.vectors is not None and self.model is not None and self.shared is None:

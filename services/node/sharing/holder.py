@@ -16,6 +16,7 @@ import structlog
 
 from mnemolog.events.arguments import Refused
 from mnemolog.infra.settings import Settings
+from mnemolog.projections.ports import IndexDamaged
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.following.rebuild import rebuild_live
@@ -189,7 +190,10 @@ class Holder:
 
         if not isinstance(self.node, Node):
             raise Unavailable("A projector has nothing of its own to rebuild; ask another node")
-        report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
+        try:
+            report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
+        except IndexDamaged as error:
+            raise Unavailable(str(error)) from error
         return msgspec.to_builtins(report)  # type: ignore[no-any-return]
 
 
