@@ -6,7 +6,7 @@ returned for is durable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -45,10 +45,6 @@ class Log(Protocol):
     async def read_calls(self, partition: int, start: int, limit: int) -> list[Stored]: ...
 
     async def read_decisions(self, partition: int, start: int, limit: int) -> list[Stored]: ...
-
-    def tail_decisions(self, partition: int, start: int) -> AsyncIterator[Stored]:
-        """Decisions from `start` on, then those to come, without end."""
-        ...
 
     async def ends(self, partition: int) -> Ends: ...
 

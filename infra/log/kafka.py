@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -96,14 +96,6 @@ class KafkaLog:
     async def read_decisions(self, partition: int, start: int, limit: int) -> list[Stored]:
         place = self._place(self._topics.decisions, partition)
         return await self._readers.read(place, start, limit)
-
-    async def tail_decisions(self, partition: int, start: int) -> AsyncIterator[Stored]:
-        tail = self._readers.tail(self._place(self._topics.decisions, partition), start)
-        try:
-            async for stored in tail:
-                yield stored
-        finally:
-            await tail.aclose()  # type: ignore[attr-defined]
 
     async def ends(self, partition: int) -> Ends:
         calls = self._place(self._topics.calls, partition)

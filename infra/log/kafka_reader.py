@@ -7,7 +7,7 @@ follow the one before is an error, never skipped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,9 +23,6 @@ _FETCH_BYTES: Final = 4 * 1024 * 1024
 _READ_WAIT_MS: Final = 10
 """A read asks only for what is there. What a reader fetched ahead must not keep its next read
 waiting, since a connection answers in order."""
-
-_TAIL_WAIT_MS: Final = 500
-_POLL_S: Final = 0.05
 
 
 class Readers:
@@ -84,34 +81,6 @@ class Readers:
             else:
                 self._idle.append(consumer)
             return found
-
-    async def tail(self, place: TopicPartition, start: int) -> AsyncIterator[Stored]:
-        """Records from `start` on, then those to come, until the log is closed. While Kafka is
-        away, it waits."""
-        start = max(start, 0)
-        consumer = await self._consumer(_TAIL_WAIT_MS)
-        self._busy.add(consumer)
-        try:
-            with _as_log_error(self._bootstrap):
-                # Kafka refuses a position beyond the end, where a tail may begin.
-                (end,) = await self.ends(place)
-                while end < start:
-                    await asyncio.sleep(_POLL_S)
-                    (end,) = await self.ends(place)
-                consumer.assign([place])
-                consumer.seek(place, start)
-            while not self._closed:
-                with _as_log_error(self._bootstrap):
-                    found = await consumer.getmany(place, timeout_ms=_TAIL_WAIT_MS)
-                for record in found.get(place, ()):
-                    yield _stored(record, start)
-                    start += 1
-        except LogError:
-            if not self._closed:
-                raise
-        finally:
-            self._busy.discard(consumer)
-            await consumer.stop()
 
     async def close(self) -> None:
         self._closed = True

@@ -11,7 +11,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
@@ -72,7 +72,6 @@ class SqliteLog:
             raise LogError(f"There is no log at {path}")
         self.partitions = self._open(partitions)
         self._ends = {p: self._read_ends(p) for p in range(self.partitions)}
-        self._changed = threading.Condition()
         self._queue: queue.Queue[_Append | None] = queue.Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
         if not read_only:
@@ -100,15 +99,6 @@ class SqliteLog:
     async def ends(self, partition: int) -> Ends:
         return self.end(partition)
 
-    async def tail_decisions(self, partition: int, start: int) -> AsyncIterator[Stored]:
-        while not self._closed:
-            batch = await self.read_decisions(partition, start, _MAX_GROUP)
-            for stored in batch:
-                yield stored
-                start = stored.offset + 1
-            if not batch:
-                await asyncio.to_thread(self._wait_beyond, partition, start)
-
     def calls(self, partition: int, start: int, limit: int) -> list[Stored]:
         return self._read("calls", partition, start, limit)
 
@@ -132,8 +122,6 @@ class SqliteLog:
         if not self._read_only:
             self._queue.put(None)
             self._thread.join()
-        with self._changed:
-            self._changed.notify_all()
         with self._readers_lock:
             for connection in self._readers:
                 connection.close()
@@ -264,8 +252,6 @@ class SqliteLog:
                 append.future.set_exception(failure)
             return
         self._ends = ends
-        with self._changed:
-            self._changed.notify_all()
         for append, offset in zip(group, offsets, strict=True):
             append.future.set_result(offset)
 
@@ -288,9 +274,3 @@ class SqliteLog:
             with self._readers_lock:
                 self._readers.append(connection)
         return connection
-
-    def _wait_beyond(self, partition: int, start: int) -> None:
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._closed or self._ends[partition].decisions > start, timeout=0.5
-            )

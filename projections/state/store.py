@@ -197,8 +197,15 @@ class PartitionState:
         view.one("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def digest(self) -> dict[str, str]:
-        """By name a hash of what is in it in canonical order, the same for the same contents."""
-        return {name: _hash(self._execute(sql)) for name, sql in self.projected.canonical.items()}
+        """By name a hash of what is in it in canonical order, the same for the same contents; what
+        cannot be read is `unreadable`."""
+        return {name: self._hash(sql) for name, sql in self.projected.canonical.items()}
+
+    def _hash(self, sql: str) -> str:
+        try:
+            return _hash(self._execute(sql))
+        except sqlite3.DatabaseError:
+            return "unreadable"
 
     def void_digest(self) -> str:
         """A hash of which decisions do not count; a log that others wrote to may have others."""

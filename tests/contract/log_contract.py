@@ -272,80 +272,6 @@ class LogContract:
 
         run(check())
 
-    # --- tail ------------------------------------------------------------------------------------
-
-    def test_a_tail_gives_what_is_there_then_what_comes(self, opened: Opened) -> None:
-        async def check() -> None:
-            async with closing(opened()) as log:
-                await log.append_decisions(0, records("a", "b", "c"))
-                tail = log.tail_decisions(0, 1)
-                assert [await anext(tail), await anext(tail)] == numbered(1, "b", "c")
-                coming = asyncio.ensure_future(anext(tail))
-                await asyncio.sleep(0.05)
-                assert not coming.done()
-                await log.append_decisions(0, records("d", "e"))
-                assert await coming == Stored(3, b"d")
-                assert await anext(tail) == Stored(4, b"e")
-                await _end(tail)
-
-        run(check())
-
-    def test_a_tail_may_begin_beyond_the_end(self, opened: Opened) -> None:
-        async def check() -> None:
-            async with closing(opened()) as log:
-                tail = log.tail_decisions(0, 2)
-                coming = asyncio.ensure_future(anext(tail))
-                await log.append_decisions(0, records("a"))
-                await log.append_decisions(0, records("b", "c"))
-                assert await coming == Stored(2, b"c")
-                await _end(tail)
-
-        run(check())
-
-    def test_a_tail_sees_neither_calls_nor_other_partitions(self, opened: Opened) -> None:
-        async def check() -> None:
-            async with closing(opened()) as log:
-                tails = [log.tail_decisions(partition, 0) for partition in range(PARTITIONS)]
-                coming = [asyncio.ensure_future(anext(tail)) for tail in tails]
-                await log.append_calls(0, records("call"))
-                await log.append_decisions(2, records("two"))
-                assert await coming[2] == Stored(0, b"two")
-                assert not coming[0].done()
-                await log.append_decisions(0, records("zero"))
-                assert await coming[0] == Stored(0, b"zero")
-                assert not coming[1].done()
-                await log.append_decisions(1, records("one"))
-                assert await coming[1] == Stored(0, b"one")
-                for tail in tails:
-                    await _end(tail)
-
-        run(check())
-
-    def test_tails_miss_nothing_while_others_append(self, opened: Opened) -> None:
-        total = 200
-
-        async def follow(log: Log) -> list[Stored]:
-            found: list[Stored] = []
-            tail = log.tail_decisions(0, 0)
-            async for one in tail:
-                found.append(one)
-                if len(found) == total:
-                    break
-            await _end(tail)
-            return found
-
-        async def check() -> None:
-            async with closing(opened()) as log:
-                followers = [asyncio.create_task(follow(log)) for _ in range(3)]
-                for start in range(0, total, 10):
-                    await asyncio.gather(
-                        *(log.append_decisions(0, records(f"{start + i}")) for i in range(10))
-                    )
-                expected = await log.read_decisions(0, 0, total)
-                assert [await one for one in followers] == [expected] * 3
-
-        run(check())
-
     # --- partitions ------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("partition", [-1, PARTITIONS, 1000])
@@ -358,7 +284,6 @@ class LogContract:
                     lambda: log.read_calls(partition, 0, 1),
                     lambda: log.read_decisions(partition, 0, 1),
                     lambda: log.ends(partition),
-                    lambda: anext(log.tail_decisions(partition, 0)),
                 ]
                 for ask in asks:
                     with pytest.raises(LogError, match=f"partition {partition}"):
@@ -386,10 +311,3 @@ class LogContract:
                 await opened(count)
 
         run(check())
-
-
-async def _end(tail: AsyncIterator[Stored]) -> None:
-    """A tail has no end of its own; a reader that has enough lets it go."""
-    close = getattr(tail, "aclose", None)
-    if close is not None:
-        await close()

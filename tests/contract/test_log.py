@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 import sqlite3
@@ -13,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemolog.events.log import Ends, Log, LogError, Stored
+from mnemolog.events.log import Ends, Log, LogError
 from mnemolog.infra.log.sqlite import SqliteLog
 from tests.contract.log_contract import (
     PARTITIONS,
     LogContract,
     Opened,
-    closing,
     numbered,
     records,
     run,
@@ -140,27 +138,6 @@ def test_any_name_of_a_folder_will_do(tmp_path: Path, name: str) -> None:
     log.shut()
 
 
-def test_a_tail_ends_when_the_log_is_closed(tmp_path: Path) -> None:
-    async def check() -> list[Stored]:
-        log = SqliteLog(tmp_path / "log.db")
-        await log.append_decisions(0, records("a"))
-        first = asyncio.Event()
-
-        async def follow() -> list[Stored]:
-            found = []
-            async for one in log.tail_decisions(0, 0):
-                found.append(one)
-                first.set()
-            return found
-
-        follower = asyncio.create_task(follow())
-        await first.wait()
-        await log.close()
-        return await follower
-
-    assert run(check()) == numbered(0, "a")
-
-
 # --- read only -----------------------------------------------------------------------------------
 
 
@@ -186,18 +163,6 @@ def test_read_only_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="There is no log at"):
         SqliteLog(path, read_only=True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_read_only_tail_sees_what_another_appends(tmp_path: Path) -> None:
-    async def check() -> None:
-        path = tmp_path / "log.db"
-        async with closing(_open(path)) as log, closing(_open(path, read_only=True)) as reader:
-            tail = reader.tail_decisions(0, 0)
-            coming = asyncio.ensure_future(anext(tail))
-            await log.append_decisions(0, records("a"))
-            assert await coming == Stored(0, b"a")
-
-    run(check())
 
 
 # --- files that are no log of ours ---------------------------------------------------------------

@@ -44,7 +44,6 @@ class Member:
         owned: Owned = lambda _: None,
     ) -> None:
         self.group = group
-        self.restarts = 0
         self.owns: frozenset[int] = frozenset()
         self._bootstrap = bootstrap
         self._topic = topic
@@ -72,7 +71,6 @@ class Member:
 
     async def restart(self) -> None:
         """A new app in place of one that has ended or does nothing."""
-        self.restarts += 1
         await self._end()
         self._app = self._make()
         await self._app.start()
