@@ -48,6 +48,11 @@ def idf(docs: int, having: int) -> float:
     return math.log(1 + (docs - having + 0.5) / (having + 0.5))
 
 
+def idfs(docs: int, having: Mapping[str, int]) -> dict[str, float]:
+    """The weights of terms, by how many of `docs` documents contain each."""
+    return {term: idf(docs, count) for term, count in having.items()}
+
+
 def length_norm(length: int, average: float) -> float:
     """What a document's length adds to a term's count below the line of its score."""
     return K1 * (1 - B + B * rounded(length) / average)

@@ -10,7 +10,7 @@ from threading import Lock
 from tantivy import DocAddress, Query
 
 from mnemolog.projections.ports import Hit
-from mnemolog.projections.text.bm25 import Statistics, comparable, idf, score
+from mnemolog.projections.text.bm25 import Statistics, comparable, idfs, score
 from mnemolog.projections.text.manifest import TextIndexError
 from mnemolog.projections.text.store import EMPTY, Checkpoint, Document, Store, query, stems
 
@@ -194,13 +194,16 @@ def _weights(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Each term's idf over committed and uncommitted documents together, and the boost that makes
     Tantivy, which knows of the committed alone, weigh the term the same."""
-    weights: dict[str, float] = {}
-    boosts: dict[str, float] = {}
-    for stem in wanted:
-        committed = store.having(stem) if store and matching else 0
-        having = committed + sum(stem in draft.terms for draft in matching)
-        weights[stem] = idf(both, having)
-        boosts[stem] = weights[stem] / idf(held, committed) if committed else 1.0
+    committed = store.having(wanted) if store and matching else {}
+    weights = idfs(
+        both,
+        {
+            stem: committed.get(stem, 0) + sum(stem in draft.terms for draft in matching)
+            for stem in wanted
+        },
+    )
+    known = idfs(held, committed)
+    boosts = {stem: weights[stem] / known[stem] if stem in known else 1.0 for stem in wanted}
     return weights, boosts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -147,9 +147,11 @@ class Store:
         self._index.reload()
         return Store(self._path, self._index), writer
 
-    def having(self, stem: str) -> int:
-        """How many documents contain the term, as Tantivy's BM25 counts them."""
-        return self._searcher.doc_freq("body", stem)
+    def having(self, stems: Iterable[str]) -> dict[str, int]:
+        """How many documents contain each term, as Tantivy's BM25 counts them; a term that none
+        contains is left out."""
+        frequency = self._searcher.doc_freq
+        return {stem: count for stem in stems if (count := frequency("body", stem))}
 
     def top(self, query: Query, limit: int) -> list[tuple[float, tantivy.DocAddress]]:
         return self._searcher.search(query, limit, count=False).hits
