@@ -37,14 +37,20 @@ DELIVERIES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30), st.boole
 """So far back, so far on, and whether it is undone at the end."""
 
 
-def fed(log: Log, steps: Sequence[tuple[int, int, bool]] = ()) -> PartitionState:
-    """A state that the log is delivered to in these steps, and then to the end."""
+def fed(
+    log: Log,
+    steps: Sequence[tuple[int, int, bool]] = (),
+    asked: Callable[[PartitionState], object] = lambda _: None,
+) -> PartitionState:
+    """A state that the log is delivered to in these steps, and then to the end; it is `asked` in
+    each of them."""
     found = PartitionState(None, 0, 1, PROJECTED)
     for back, on, undone in [*steps, (0, len(log), False)]:
         reached = found.next_offset
         found.begin()
         for offset in range(max(0, reached - back), min(len(log), reached + on)):
             found.apply(offset, log.records[offset])
+        asked(found)
         if undone:
             found.rollback()
         else:
@@ -94,16 +100,27 @@ def test_deciding_finds_the_same_memories_however_they_were_delivered(
 ) -> None:
     """What a state keeps in memory of its vectors is what it has of them."""
     log = Log().add(*memories(plan))
-    live = PartitionState(None, 0, 1, PROJECTED)
-    for offset, data in enumerate(log.records):
-        live.begin()
-        live.apply(offset, data)
-        live.commit()
-        nearest(live)  # From now on it is kept in step with every fact.
-    assert nearest(live) == nearest(fed(log)) == nearest(fed(log, steps))
+    one_by_one = [(0, 1, False)] * len(log)
+    found = [nearest(fed(log, way, nearest)) for way in ((), one_by_one, steps)]
+    assert found[0] == found[1] == found[2]
+
+
+@settings(max_examples=100)
+@given(MEMORY_STEPS, st.integers(0, 30))
+def test_deciding_does_not_find_what_was_undone(plan: list[Step], kept: int) -> None:
+    facts = memories(plan)
+    before, log = Log().add(*facts[:kept]), Log().add(*facts)
+    found = fed(before)
+    found.begin()
+    for offset in range(len(before), len(log)):
+        found.apply(offset, log.records[offset])
+    nearest(found)
+    found.rollback()
+    assert nearest(found) == nearest(fed(before))
 
 
 def nearest(found: PartitionState) -> list[list[int]]:
+    """By collection the memories in two directions. Once asked, a state keeps them in memory."""
     spaces = [found.view.space_id(state.robot_space("default", one)) for one in COLLECTIONS]
     kept = state.nearest(found.view)
     return [

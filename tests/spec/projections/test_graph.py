@@ -209,6 +209,7 @@ def test_a_deleted_entity_takes_everything_with_it(fed: Fed) -> None:
     assert named(fed, "Astro") is None
     assert state.observations(view, 1) == []
     assert [one.id for one in state.relations_of(view, [1, 2, 3], ended=True)] == [3]
+    assert [n for n in (1, 2, 3) if state.has_relation(view, fed.space(SPACE), n)] == [3]
     assert state.together(view, [1, 2, 3]) == [Together(2, 3, 1, NOW_US)]
     assert saying(fed, "astro") == saying(fed, "islands") == []
     assert saying(fed, "tool") == [3]

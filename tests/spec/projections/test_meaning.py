@@ -56,6 +56,7 @@ def test_a_new_description_takes_the_place_of_the_old_one(fed: Fed) -> None:
     assert fed.by_words("fast", ENTITIES_INDEX) == [1]
     assert fed.by_meaning(NORTH, ENTITIES_INDEX) == []
     assert fed.by_meaning(EAST, ENTITIES_INDEX) == [(1, 2)]
+    assert meaning.last_described(fed.view, MODEL.name) == fed.last
     assert waiting(fed) == []
 
 

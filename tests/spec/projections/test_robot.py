@@ -229,6 +229,7 @@ def test_a_corrected_memory_says_something_else(fed: Fed) -> None:
 @about(MemoryUpdated)
 def test_a_corrected_memory_is_found_by_what_it_says_now(fed: Fed) -> None:
     fed.given(learned(1, GRIP, vector=NORTH))
+    assert known_by(fed, GRIP, NORTH) == (1, 1, 1)
     fed.given(updated(1, "open the door", session=S1, vector=EAST))
     assert known_by(fed, GRIP, NORTH) == (None, None, None)
     assert known_by(fed, "open the door", EAST) == (1, 1, 1)
@@ -268,11 +269,9 @@ def test_a_new_content_fades_from_its_own_beginning(fed: Fed) -> None:
 
 @about(MemoryForgotten)
 def test_a_forgotten_memory_is_kept_and_not_found(fed: Fed) -> None:
-    fed.given(
-        learned(1, GRIP, session=S1, vector=NORTH),
-        learned(2, "lift the cup", vector=EAST),
-        forgotten(1, "the sensor was off", at_us=days(3)),
-    )
+    fed.given(learned(1, GRIP, session=S1, vector=NORTH), learned(2, "lift the cup", vector=EAST))
+    assert known_by(fed, GRIP, NORTH) == (1, 1, 1)
+    fed.given(forgotten(1, "the sensor was off", at_us=days(3)))
     kept = memory(fed, 1)
     assert (kept.status, kept.forgotten_because) == ("invalidated", "the sensor was off")
     assert (kept.content, kept.updated_at_us) == (GRIP, days(3))
