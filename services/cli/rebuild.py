@@ -29,12 +29,22 @@ from mnemolog.services.node.sharing.holder import DirectoryLock
     epilog="\b\nExamples:\n  mnemolog rebuild --verify\n  mnemolog rebuild --data ./store --json"
 )
 @click.option("--verify", is_flag=True, help="Only compare: build anew, compare, switch nothing.")
+@click.option(
+    "--accept-log",
+    is_flag=True,
+    help="Take the log as it is, though the projections were made from more; they are kept.",
+)
 @data_option
 @log_option
 @click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 @click.pass_context
 def rebuild(
-    ctx: click.Context, verify: bool, data: str | None, log: str | None, as_json: bool
+    ctx: click.Context,
+    verify: bool,
+    accept_log: bool,
+    data: str | None,
+    log: str | None,
+    as_json: bool,
 ) -> None:
     """Make state, text and vectors anew from the log and switch over to them.
 
@@ -46,7 +56,7 @@ def rebuild(
         raise fail(f"There is no log in {settings.data_dir}")
     with progress_bar("Rebuilding", hidden=as_json) as progress:
         try:
-            report = _rebuild(settings, catalogue(ctx), verify, progress)
+            report = _rebuild(settings, catalogue(ctx), verify, accept_log, progress)
         except (LogError, StateError, IndexDamaged, Unavailable) as error:
             raise fail(str(error)) from None
     if as_json:
@@ -66,7 +76,11 @@ def rebuild(
 
 
 def _rebuild(
-    settings: Settings, families: Catalogue, verify: bool, progress: Callable[[int, int], None]
+    settings: Settings,
+    families: Catalogue,
+    verify: bool,
+    accept_log: bool,
+    progress: Callable[[int, int], None],
 ) -> Report:
     """Here when nobody has the store open, else through the process that has."""
     lock = DirectoryLock(settings.data_dir / "lock")
@@ -75,7 +89,9 @@ def _rebuild(
         if lock.take():
             try:
                 model = model_of(settings)
-                return rebuild_offline(settings, families.projected, model, verify, progress)
+                return rebuild_offline(
+                    settings, families.projected, model, verify, progress, accept_log=accept_log
+                )
             finally:
                 lock.release()
         report = asyncio.run(_through_holder(settings, verify, progress))

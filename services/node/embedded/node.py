@@ -18,6 +18,7 @@ from mnemolog.services.catalogue import Catalogue, Rules
 from mnemolog.services.decider.partition import PartitionDecider
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.embedded.worker import PartitionWorker
+from mnemolog.services.node.following.belongs import check_belongs, check_not_lost
 from mnemolog.services.node.following.follow import Advance
 from mnemolog.services.node.following.projections import Projections
 from mnemolog.services.node.node import Clock, Node, in_doubt, now_us
@@ -41,13 +42,16 @@ class EmbeddedNode(Node):
         self.directory = settings.data_dir
         with ExitStack() as undo:
             undo.callback(self.embedding.close)
+            directory = self.directory / "projections"
+            check_not_lost(settings.data_dir / "log.db", directory)
             self.log = SqliteLog(settings.data_dir / "log.db", settings.partitions)
             undo.callback(self.log.shut)
-            directory = self.directory / "projections"
             self.projections = Projections(
                 directory, self.log.partitions, catalogue.projected, self.model, self.shared
             )
             undo.callback(self.projections.close)
+            for state in self.projections.states:
+                check_belongs(self.log, state)
             self.projections.catch_up(self.log, progress)
             undo.pop_all()
         self._prepare(self.log)

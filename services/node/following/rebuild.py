@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from mnemolog.infra.embedder.catalogue import Model
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.projection import Projected
 from mnemolog.services.api import Progress
+from mnemolog.services.node.following.belongs import check_not_shorter
 from mnemolog.services.node.following.follow import ReadableLog
 from mnemolog.services.node.following.projections import Projections
 from mnemolog.services.node.kafka.logs import reading
@@ -80,10 +82,15 @@ def rebuild_offline(
     model: Model | None,
     verify: bool,
     progress: Progress,
+    *,
+    accept_log: bool = False,
 ) -> Report:
-    """Rebuild a store that nobody has open. Needs the directory's lock."""
+    """Rebuild a store that nobody has open. Needs the directory's lock. A log that is shorter than
+    what the projections were made from is refused, unless it is accepted: then they are kept."""
     shared, model = (model, None) if settings.vectors != EDGE else (None, model)
     with reading(settings) as (log, directory):
+        if not accept_log:
+            check_not_shorter(log, directory / "projections")
         fresh = _build(log, directory, projected, model, progress)
         try:
             if verify:
@@ -99,6 +106,8 @@ def rebuild_offline(
             if verify:
                 shutil.rmtree(directory / "projections.new", ignore_errors=True)
         _swap(directory)
+        if accept_log and (directory / "projections.old").exists():
+            (directory / "projections.old").rename(_unused(directory / "projections.kept"))
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
         if shared is not None:
             rebuild_shared(settings, projected, shared, log)
@@ -124,7 +133,12 @@ def _build(
         done += count
         progress(min(done, total), total)
 
-    fresh.catch_up(log, advance)
+    try:
+        fresh.catch_up(log, advance)
+    except BaseException:
+        fresh.close()
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
     return fresh
 
 
@@ -147,6 +161,14 @@ def state_hash(digest: dict[str, str]) -> str:
     """One hash for all of the state, in canonical order."""
     parts = sorted((name, value) for name, value in digest.items() if name.startswith("state/"))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+def _unused(path: Path) -> Path:
+    """The path, with a number where there is one already."""
+    names = itertools.chain(
+        [path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))
+    )
+    return next(one for one in names if not one.exists())
 
 
 def _swap(directory: Path) -> None:

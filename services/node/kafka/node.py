@@ -14,16 +14,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from mnemolog.events.envelope import Call, sha256
+from mnemolog.events.envelope import Call
 from mnemolog.events.log import LogError
 from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.infra.settings import Settings
-from mnemolog.projections.state.store import PartitionState, StateError
+from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import Answer, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue, Rules
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.tool import Asked
-from mnemolog.services.node.following.follow import Advance, ReadableLog
+from mnemolog.services.node.following.belongs import check_belongs
+from mnemolog.services.node.following.follow import Advance
 from mnemolog.services.node.following.projections import Projections
 from mnemolog.services.node.kafka.ahead import Ahead
 from mnemolog.services.node.kafka.logs import SyncLog, remember, replica_dir
@@ -35,6 +36,10 @@ from mnemolog.services.node.node import Clock, Node, now_us
 from mnemolog.services.node.vectors.feeder import Feeder
 
 WORK_THREADS = 4
+_REMEDY = (
+    "If the log is the right one, delete the replica directory in the data directory: it is made "
+    "anew from the log"
+)
 
 
 class KafkaNode(Node):
@@ -116,7 +121,7 @@ class KafkaNode(Node):
 
     def _catch_up(self, progress: Advance | None) -> None:
         for state in self.projections.states:
-            _check_belongs(self.log, state)
+            check_belongs(self.log, state, _REMEDY)
         self.projections.catch_up(self.log, progress)
         for partition in self.partitions:
             partition.shown = partition.state.next_offset
@@ -252,25 +257,6 @@ def projectors(settings: Settings, log: KafkaLog, feeder: Feeder) -> Member:
         log.decisions_topic,
         feeder.came,
         feeder.own,
-    )
-
-
-def _check_belongs(log: ReadableLog, state: PartitionState) -> None:
-    """A state that followed another log must not go on with this one."""
-    last = state.next_offset - 1
-    void = state.view.voids()
-    while last in void:
-        last -= 1
-    if last < 0:
-        return
-    if log.end(state.partition).decisions > last:
-        (stored,) = log.decisions(state.partition, last, 1)
-        if sha256(stored.data) == state.head.hash:
-            return
-    raise StateError(
-        f"The node's files of partition {state.partition} followed another log than this one, or "
-        "this log has lost records. If the log is the right one, delete the replica directory in "
-        "the data directory: it is made anew from the log"
     )
 
 
