@@ -136,6 +136,8 @@ class Readers:
         try:
             with _as_log_error(self._bootstrap):
                 await consumer.start()
+                # Its own tasks begin: one that is ended before that would end us, too.
+                await asyncio.sleep(0)
         except BaseException:
             await consumer.stop()
             raise

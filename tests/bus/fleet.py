@@ -25,6 +25,8 @@ from mnemolog.services.node.kafka.node import KafkaNode
 from tests.e2e.conftest import PATIENCE_S, HttpClient, Server, run
 
 PARTITIONS = 4
+CALL_S = 90.0
+"""How long calls within this process wait: on a busy machine a group takes its time."""
 
 
 class Fleet:
@@ -186,6 +188,7 @@ def settings_of(broker: Broker, topics: str, data: Path, **more: Any) -> Setting
         topics=topics,
         partitions=PARTITIONS,
         model="none",
+        call_timeout_s=CALL_S,
         **more,
     )
 

@@ -27,7 +27,7 @@ from mnemolog.services.node.embedding.late import LateVectors
 from mnemolog.services.node.following.rebuild import state_hash
 from mnemolog.services.node.kafka.node import KafkaNode
 from mnemolog.services.node.node import Node
-from tests.bus.fleet import PARTITIONS, until
+from tests.bus.fleet import CALL_S, PARTITIONS, until
 from tests.bus.script import Reply, Script
 from tests.families import CATALOGUE
 
@@ -119,7 +119,7 @@ def _pending(node: Node, partition: int, kind: str) -> int:
 
 
 def _settings(data: Path, **more: Any) -> Settings:
-    return Settings(data=str(data), partitions=PARTITIONS, **more)
+    return Settings(data=str(data), partitions=PARTITIONS, call_timeout_s=CALL_S, **more)
 
 
 async def embedded(data: Path, script: Script) -> tuple[list[Reply], str]:

@@ -191,9 +191,9 @@ class LogContract:
             await log.read_calls(0, 0, 1)
             await log.close()
             await log.close()
-            with pytest.raises(LogError):
+            with pytest.raises(LogError, match="is closed for writing"):
                 await log.append_calls(0, records("b"))
-            with pytest.raises(LogError):
+            with pytest.raises(LogError, match="is closed"):
                 await log.read_calls(0, 0, 1)
 
         run(check())

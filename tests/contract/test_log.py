@@ -208,7 +208,7 @@ def test_somebody_elses_database_is_left_alone(
 
 def test_a_folder_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "log.db").mkdir()
-    with pytest.raises(LogError, match=r"log\.db"):
+    with pytest.raises(LogError, match=r"log\.db cannot be opened as a log"):
         SqliteLog(tmp_path / "log.db")
 
 

@@ -273,6 +273,18 @@ def test_a_hole_in_the_middle_is_noticed(broker: Broker, prefix: str) -> None:
     run(check())
 
 
+def test_a_reader_can_be_ended_as_soon_as_it_has_begun(broker: Broker, prefix: str) -> None:
+    """As one is that begins while the log is being closed."""
+
+    async def check() -> None:
+        async with closing(KafkaLog.open(broker.bootstrap, prefix=prefix)) as log:
+            assert isinstance(log, KafkaLog)
+            consumer = await log._readers._consumer(500)
+            await consumer.stop()
+
+    run(check())
+
+
 # --- a broker that goes away ---------------------------------------------------------------------
 
 

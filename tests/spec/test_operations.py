@@ -38,7 +38,9 @@ def test_every_setting_is_listed_with_its_flag_variable_and_default() -> None:
 
 
 def limits() -> list[tuple[str, str]]:
-    return [(name, at_most) for _, at_most, name in rows("Limits")]
+    found = [(name, at_most) for _, at_most, name in rows("Limits")]
+    assert found
+    return found
 
 
 @pytest.mark.parametrize(("name", "at_most"), limits())
