@@ -1,8 +1,10 @@
-"""Times as the tools and the command line show them."""
+"""A day, and times as the tools and the command line show them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+
+DAY_US = 86_400_000_000
 
 
 def iso(at_us: int) -> str:

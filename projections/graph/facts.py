@@ -23,9 +23,10 @@ from mnemolog.events.graph import (
 )
 from mnemolog.projections.graph.containing import index, unindex
 from mnemolog.projections.graph.meaning import ENTITY, forget_meaning, to_describe
-from mnemolog.projections.graph.state import DAY_US, ENTITIES, RELATIONS, named
+from mnemolog.projections.graph.state import ENTITIES, RELATIONS, named
 from mnemolog.projections.projection import Evolve
 from mnemolog.projections.state.view import Moment, Writable
+from mnemolog.projections.times import DAY_US
 
 
 def _created(view: Writable, fact: EntityCreated, moment: Moment, decision: Decision) -> None:

@@ -14,7 +14,6 @@ ENTITIES = "entity"
 RELATIONS = "relation"
 MAX_ANSWER_CHARACTERS = 8_000_000
 """What entities say, in an answer that has no pages."""
-DAY_US = 86_400_000_000
 
 
 class Entity(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ from mnemolog.projections.state.view import View
 _THRESHOLDS = {"sesion": 15, "session": 15, "proyecto": 25, "project": 25}
 _OTHERS = 20
 _LEAST = min(_OTHERS, *_THRESHOLDS.values())
-DAY_US = 86_400_000_000
 RARELY = 2
 """An entity that was accessed at most so often, and not for long, is stale."""
 

@@ -22,7 +22,6 @@ from mnemolog.projections.ports import vector_of
 from mnemolog.projections.projection import Evolve
 from mnemolog.projections.robot.state import (
     COUNTER,
-    DAY_US,
     FADING,
     LAST_USE,
     RECORDING,
@@ -31,6 +30,7 @@ from mnemolog.projections.robot.state import (
 )
 from mnemolog.projections.robot.understood import understood
 from mnemolog.projections.state.view import Moment, Writable
+from mnemolog.projections.times import DAY_US
 
 
 def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Decision) -> None:
@@ -146,7 +146,7 @@ def _ended(view: Writable, fact: SessionEnded, moment: Moment, decision: Decisio
 def _decayed(view: Writable, fact: MemoriesDecayed, moment: Moment, decision: Decision) -> None:
     space = view.ensure_space(moment.space)
     view.run(
-        f"UPDATE memory SET confidence = decayed(confidence, (? - {LAST_USE}) / {DAY_US}, ?),"
+        f"UPDATE memory SET confidence = decayed(confidence, (? - {LAST_USE}) / {DAY_US}.0, ?),"
         f" decayed_at_us = ? WHERE {FADING}",
         moment.at_us,
         fact.rate,

@@ -18,8 +18,8 @@ from mnemolog.projections.ranking.bm25 import K1, B
 from mnemolog.projections.robot.understood import understood
 from mnemolog.projections.state.nearest import Nearest
 from mnemolog.projections.state.view import View, Writable, marks
+from mnemolog.projections.times import DAY_US
 
-DAY_US = 86_400_000_000.0
 RECORDING = "~"
 """Stands as the guard of perceptions: they are found by their words, never judged duplicates."""
 
@@ -305,7 +305,7 @@ LAST_USE = "max(coalesce(accessed_at_us, created_at_us), coalesce(decayed_at_us,
 FADING = (
     "space = ? AND status = 'active' AND confidence > ?"
     " AND category NOT IN (SELECT value FROM json_each(?))"
-    f" AND (? - {LAST_USE}) / {DAY_US} > ?"
+    f" AND (? - {LAST_USE}) / {DAY_US}.0 > ?"
 )
 """Which memories a decay touches; `fading` gives its parameters."""
 

@@ -24,10 +24,11 @@ from mnemolog.events.envelope import Decision
 from mnemolog.projections.projection import Projected
 from mnemolog.projections.state.schema import FORMAT
 from mnemolog.projections.state.view import Moment, View, Writable
+from mnemolog.projections.times import DAY_US
 
 OWN_KEYS_KEPT = 1000
 """Outcomes of calls without an idempotency key of their caller's are kept for this many calls."""
-KEYS_KEPT_US = 30 * 86_400_000_000
+KEYS_KEPT_US = 30 * DAY_US
 """Outcomes under a caller's own idempotency key are kept for 30 days."""
 WAL_BYTES = 32 * 1024 * 1024
 WARM_BYTES = 1024 * 1024 * 1024

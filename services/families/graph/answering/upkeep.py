@@ -15,6 +15,7 @@ from mnemolog.projections.language import jaccard
 from mnemolog.projections.language.likeness import asymmetric, containment, word_set
 from mnemolog.projections.ports import Vector
 from mnemolog.projections.state.view import View
+from mnemolog.projections.times import DAY_US
 from mnemolog.services.families.graph.answering.examining import MAX_CANDIDATES, analyses
 from mnemolog.services.families.graph.deciding.entities import existing
 from mnemolog.services.reader.reader import Read, Reader, no_model
@@ -68,7 +69,7 @@ def answer_report(reader: Reader, call: Call, args: ConsolidationReport) -> Read
         diverse,
         len(large) - len(examined) + len(diverse),
         upkeep.flagged(view, place, MAX_ROWS),
-        upkeep.stale(view, place, now_us - round(args.stale_days * upkeep.DAY_US), MAX_ROWS),
+        upkeep.stale(view, place, now_us - round(args.stale_days * DAY_US), MAX_ROWS),
         large,
         now_us,
     )
@@ -105,7 +106,7 @@ def _report(
             {
                 "entity_name": one.name,
                 "entity_type": one.type,
-                "last_accessed_days_ago": max(0, now_us - one.accessed_at_us) // upkeep.DAY_US,
+                "last_accessed_days_ago": max(0, now_us - one.accessed_at_us) // DAY_US,
                 "access_count": one.access_count,
                 "observation_count": one.observations,
             }
