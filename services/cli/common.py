@@ -45,9 +45,13 @@ def families(ctx: click.Context) -> Families:
 
 
 def catalogue(ctx: click.Context) -> Catalogue:
+    """Those families, put together once a command."""
     from mnemolog.services.catalogue import load as whole
 
-    return whole(families(ctx))
+    if "catalogue" not in ctx.obj:
+        ctx.obj["catalogue"] = whole(families(ctx))
+    found: Catalogue = ctx.obj["catalogue"]
+    return found
 
 
 def actor(of: Settings) -> str:

@@ -140,13 +140,13 @@ def too_large(decision: Decision, size: int) -> Decision:
 
 def _unreadable(head: Head, offset: int, data: bytes) -> tuple[Decision, Refused]:
     call = Call(id=sha256(data).hex()[:32], tool="", arguments=b"", space="", received_at_us=0)
+    reason = "it is not a call of this log"
     try:
         decode_call(data)
-        reason = "it is not a call of this log"
     except NewerVersion as error:
         reason = str(error)
     except Undecodable:
-        reason = "it is not a call of this log"
+        pass
     return _blank(call, head, offset, data), Refused(f"Unreadable call: {reason}")
 
 

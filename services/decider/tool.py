@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from mnemolog.events.arguments import Arguments, Refused
 from mnemolog.events.codec import Fact
@@ -156,17 +155,8 @@ def reads(
     **more: Any,
 ) -> Tool:
     """A tool that changes nothing but what it leaves on the log."""
-    return Tool(
-        name=name,
-        arguments=arguments,
-        reads=True,
-        destroys=False,
-        idempotent=True,
-        internal=more.pop("internal", False),
-        place=place,
-        decide=decide,
-        answer=answer,
-        **more,
+    return _tool(
+        (name, arguments, place, decide), reads=True, idempotent=True, answer=answer, **more
     )
 
 
@@ -180,17 +170,7 @@ def adds(
     **more: Any,
 ) -> Tool:
     """A tool that takes nothing away."""
-    return Tool(
-        name=name,
-        arguments=arguments,
-        reads=False,
-        destroys=False,
-        idempotent=idempotent,
-        internal=more.pop("internal", False),
-        place=place,
-        decide=decide,
-        **more,
-    )
+    return _tool((name, arguments, place, decide), idempotent=idempotent, **more)
 
 
 def destroys(
@@ -203,5 +183,27 @@ def destroys(
     **more: Any,
 ) -> Tool:
     """A tool that may take away what was there."""
-    added = adds(name, arguments, place, decide, idempotent=idempotent, **more)
-    return replace(added, destroys=True)
+    return _tool((name, arguments, place, decide), destroys=True, idempotent=idempotent, **more)
+
+
+def _tool(
+    core: tuple[str, type[Arguments], PlaceOf, Decide],
+    *,
+    reads: bool = False,
+    destroys: bool = False,
+    idempotent: bool,
+    internal: bool = False,
+    **more: Any,
+) -> Tool:
+    name, arguments, place, decide = core
+    return Tool(
+        name=name,
+        arguments=arguments,
+        reads=reads,
+        destroys=destroys,
+        idempotent=idempotent,
+        internal=internal,
+        place=place,
+        decide=decide,
+        **more,
+    )

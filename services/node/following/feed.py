@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from mnemolog.events.arguments import Refused
-from mnemolog.events.codec import decode_call, decode_decision
+from mnemolog.events.codec import Fact, decode_call, decode_decision
 from mnemolog.events.envelope import Decision
 from mnemolog.events.log import Log, LogError
 from mnemolog.services.api import Event, Follow, Unavailable, last_event
@@ -106,12 +106,17 @@ class Buffer(Generic[_T]):
 class _News:
     """A change of a partition; what followers get is made once for all of them."""
 
-    __slots__ = ("counted", "data", "partition", "size")
+    __slots__ = ("data", "decision", "facts", "offset", "partition", "size")
 
-    def __init__(self, partition: int, counted: Counted) -> None:
+    def __init__(
+        self, partition: int, offset: int, decision: Decision, facts: list[Fact] | None = None
+    ) -> None:
         self.partition = partition
-        self.counted = counted
-        self.size = sum(len(bytes(fact)) for fact in counted.decision.facts)
+        self.offset = offset
+        self.decision = decision
+        self.facts = facts
+        """None: as they are on the log; most that are looked through there are not told."""
+        self.size = sum(len(bytes(fact)) for fact in decision.facts)
         self.data: bytes | None = None
 
 
@@ -177,7 +182,7 @@ class Feed:
                 return
             wanting = [one for one in self._followers if one.wants(partition, counted)]
         if wanting:
-            change = _News(partition, counted)
+            change = _News(partition, counted.offset, counted.decision, counted.facts)
             for one in wanting:
                 one.buffer.put(change, change.size)
 
@@ -261,9 +266,9 @@ class Feed:
         newest: list[_News] = []
         for partition in partitions:
             newest += await self._newest(wish, partition, place[partition], follow.last)
-        newest.sort(key=lambda one: -one.counted.decision.at_us)
+        newest.sort(key=lambda one: -one.decision.at_us)
         for one in newest[: follow.last]:
-            place[one.partition] = min(place[one.partition], one.counted.offset)
+            place[one.partition] = min(place[one.partition], one.offset)
         return place
 
     async def _newest(self, wish: _Wish, partition: int, end: int, most: int) -> list[_News]:
@@ -298,16 +303,19 @@ class Feed:
                 if stored.offset not in void:
                     decision = decode_decision(stored.data)
                     if wish.matches(decision) and self._catalogue.is_news(decision):
-                        facts = self._catalogue.projected.facts.decode(decision.facts)
-                        found.append(_News(partition, Counted(stored.offset, decision, facts)))
+                        found.append(_News(partition, stored.offset, decision))
             start = batch[-1].offset + 1
         return found
 
     async def _event(self, change: _News, place: Positions) -> Event:
         if change.data is None:
-            actor = await self._actor(change.partition, change.counted.decision.call_offset)
-            change.data = news(change.partition, change.counted, actor)
-        place[change.partition] = change.counted.offset + 1
+            decision, facts = change.decision, change.facts
+            actor = await self._actor(change.partition, decision.call_offset)
+            if facts is None:
+                facts = self._catalogue.projected.facts.decode(decision.facts)
+            counted = Counted(change.offset, decision, facts)
+            change.data = news(change.partition, counted, actor)
+        place[change.partition] = change.offset + 1
         return Event(kind="decided", position=str(place), data=change.data)
 
     async def _actor(self, partition: int, call_offset: int) -> str:

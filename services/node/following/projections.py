@@ -15,6 +15,8 @@ from mnemolog.services.counted import Counted
 from mnemolog.services.node.following.follow import (
     Advance,
     ReadableLog,
+    feed_text,
+    feed_vectors,
     follow_state,
     follow_text,
     follow_vectors,
@@ -65,14 +67,9 @@ class Projections:
 
     def show(self, partition: int, counted: Counted) -> None:
         """Bring one decision, carried out on the state already, into the indexes."""
-        decision, facts = counted.decision, counted.facts
-        texts = self.projected.text_changes(decision, facts)
-        if self.vectors is None or self.model is None:
-            self.text.apply(partition, counted.offset, texts)
-            return
-        vectors = self.projected.vector_changes(decision, facts, self.model.name)
-        self.text.apply(partition, counted.offset, texts)
-        self.vectors.apply(partition, counted.offset, vectors)
+        feed_text(self.text, self.projected, partition, counted)
+        if self.vectors is not None and self.model is not None:
+            feed_vectors(self.vectors, self.projected, self.model.name, partition, counted)
 
     def commit(self) -> None:
         self.text.commit()
