@@ -28,6 +28,10 @@ class LogError(Exception):
     """The log cannot be used as asked; the sentence says what to do."""
 
 
+class LogDamaged(LogError):
+    """The log was changed, or something of it is missing: nothing is decided past that place."""
+
+
 class Log(Protocol):
     @property
     def partitions(self) -> int: ...

@@ -8,17 +8,22 @@ after the commit.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import queue
+import shutil
 import sqlite3
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from mnemolog.events.ids import MAX_PARTITIONS
-from mnemolog.events.log import Ends, LogError, Stored
+from mnemolog.events.log import Ends, LogDamaged, LogError, Stored
+from mnemolog.infra.log.still_there import Opened, log_files, log_is_gone
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -68,10 +73,14 @@ class SqliteLog:
         self._readers: list[sqlite3.Connection] = []
         self._readers_lock = threading.Lock()
         self._closed = False
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._immutable = False
         if read_only and not path.exists():
             raise LogError(f"There is no log at {path}")
         self.partitions = self._open(partitions)
-        self._ends = {p: self._read_ends(p) for p in range(self.partitions)}
+        with self._told():
+            self._ends: dict[int, Ends] | None = self._all_ends()
+        self._files: Opened = log_files(path)
         self._queue: queue.Queue[_Append | None] = queue.Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
         if not read_only:
@@ -107,9 +116,33 @@ class SqliteLog:
 
     def end(self, partition: int) -> Ends:
         self._check(partition)
-        if self._read_only:
-            return self._read_ends(partition)
-        return self._ends[partition]
+        ends = self._ends
+        if self._read_only or ends is None:
+            with self._told():
+                return self._read_ends(self._reader(), partition)
+        return ends[partition]
+
+    def check_in_place(self) -> None:
+        """`LogError` when the log's files are no longer where they were opened: what is written
+        would be lost with the process."""
+        gone = log_is_gone(self._files)
+        if gone is not None:
+            raise LogError(gone)
+
+    def spaces(self, partition: int, start: int, limit: int) -> list[tuple[str, int, str, bytes]]:
+        """Table, offset, space and bytes of records, for who compares what lies beside a record
+        with what is in it."""
+        self._check(partition)
+        with self._told():
+            return [
+                (table, *row)
+                for table in ("calls", "decisions")
+                for row in self._reader().execute(
+                    f"SELECT offset, space, data FROM {table} WHERE partition = ? AND offset >= ?"
+                    " AND offset < ? ORDER BY offset",
+                    (partition, start, start + limit),
+                )
+            ]
 
     async def close(self) -> None:
         await asyncio.to_thread(self.shut)
@@ -127,10 +160,13 @@ class SqliteLog:
                 connection.close()
             self._readers.clear()
         self._writer.close()
+        if self._copy is not None:
+            self._copy.cleanup()
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "ro" if self._read_only else "rwc"
-        target = f"file:{quote(str(self._path.absolute()))}?mode={mode}"
+        path = self._path if self._copy is None else Path(self._copy.name) / self._path.name
+        mode = "ro&immutable=1" if self._immutable else "ro" if self._read_only else "rwc"
+        target = f"file:{quote(str(path.absolute()))}?mode={mode}"
         return sqlite3.connect(
             target, uri=True, isolation_level=None, check_same_thread=False, timeout=10
         )
@@ -141,17 +177,21 @@ class SqliteLog:
         if not self._read_only:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._writer = self._connect()
-            kept = self._prepare(partitions or 1)
+            kept = self._first_look(partitions or 1)
         except sqlite3.OperationalError as error:
             raise LogError(f"{self._path} cannot be opened as a log: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise LogError(f"{self._path} is not a mnemolog log: {error}") from error
+            raise LogDamaged(f"{self._path} is not a mnemolog log: {error}") from error
+        if "format" not in kept or "partitions" not in kept:
+            raise LogDamaged(
+                f"{self._path} does not say its format and its partitions: it is damaged. Put it "
+                "back from a backup"
+            )
         if kept["format"] != _FORMAT:
             raise LogError(
                 f"{self._path} has format {kept['format']}, this version reads {_FORMAT}: upgrade"
             )
-        count = int(kept["partitions"])
+        count = self._counted(kept)
         if partitions is not None and partitions != count:
             raise LogError(
                 f"The log in {self._path} was made with {count} partitions, not {partitions}; "
@@ -159,6 +199,55 @@ class SqliteLog:
                 f"data directory"
             )
         return count
+
+    def _first_look(self, partitions: int) -> dict[str, str]:
+        """Reading a log in WAL mode needs a file beside it, which a read-only place does not allow:
+        then it is read as it lies there, or, with transactions beside it, from a copy."""
+        self._writer = self._connect()
+        try:
+            return self._prepare(partitions)
+        except sqlite3.OperationalError:
+            if not self._read_only:
+                raise
+            self._writer.close()
+        wal = self._path.with_name(f"{self._path.name}-wal")
+        if wal.exists() and wal.stat().st_size:
+            self._copy = tempfile.TemporaryDirectory(prefix="mnemolog-")
+            for path in (self._path, wal):
+                shutil.copy(path, self._copy.name)
+        else:
+            self._immutable = True
+        self._writer = self._connect()
+        return self._prepare(partitions)
+
+    def _counted(self, kept: dict[str, str]) -> int:
+        """The number of partitions, which says where everything is: it stands there with a sum. A
+        log that was made without one gets it."""
+        count, sum_ = kept["partitions"], _sum(kept["format"], kept["partitions"])
+        whole = count.isdecimal() and 1 <= int(count) <= MAX_PARTITIONS
+        if "sum" in kept:
+            whole = whole and kept["sum"] == sum_
+        elif whole and not self._read_only:
+            with self._told():
+                self._writer.execute("INSERT OR IGNORE INTO log VALUES ('sum', ?)", (sum_,))
+        if not whole:
+            raise LogDamaged(
+                f"{self._path} says that it has {count} partitions, and that is not what it was "
+                "made with: it is damaged. Put it back from a backup"
+            )
+        return int(count)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What SQLite cannot do with the file, as an error of the log."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise LogError(f"The log {self._path} cannot be read: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise LogDamaged(
+                f"The log {self._path} is damaged: {error}. Put it back from a backup"
+            ) from error
 
     def _prepare(self, partitions: int) -> dict[str, str]:
         """What the log says of itself. An empty file becomes a log, whole or not at all; a file of
@@ -171,15 +260,19 @@ class SqliteLog:
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=FULL")
             if not tables:
+                sum_ = _sum(_FORMAT, str(partitions))
                 self._writer.executescript(
-                    f"BEGIN IMMEDIATE; {_SCHEMA} INSERT OR IGNORE INTO log VALUES"
-                    f" ('format', '{_FORMAT}'), ('partitions', '{partitions}'); COMMIT;"
+                    f"BEGIN IMMEDIATE; {_SCHEMA} INSERT OR IGNORE INTO log VALUES ('format', "
+                    f"'{_FORMAT}'), ('partitions', '{partitions}'), ('sum', '{sum_}'); COMMIT;"
                 )
         return dict(self._writer.execute("SELECT key, value FROM log").fetchall())
 
-    def _read_ends(self, partition: int) -> Ends:
+    def _all_ends(self) -> dict[int, Ends]:
+        return {p: self._read_ends(self._writer, p) for p in range(self.partitions)}
+
+    def _read_ends(self, connection: sqlite3.Connection, partition: int) -> Ends:
         def end(table: str) -> int:
-            row = self._writer.execute(
+            row = connection.execute(
                 f"SELECT max(offset) FROM {table} WHERE partition = ?", (partition,)
             ).fetchone()
             return 0 if row[0] is None else int(row[0]) + 1
@@ -222,9 +315,11 @@ class SqliteLog:
                 return
 
     def _commit(self, group: list[_Append]) -> None:
-        ends = dict(self._ends)
         offsets: list[tuple[int, int]] = []
         try:
+            self.check_in_place()
+            # After a failure nobody knows what became durable: the file does.
+            ends = self._all_ends() if self._ends is None else dict(self._ends)
             self._writer.execute("BEGIN IMMEDIATE")
             for append in group:
                 end = ends[append.partition]
@@ -244,10 +339,13 @@ class SqliteLog:
                     end.calls + len(append.calls), end.decisions + len(append.decisions)
                 )
             self._writer.execute("COMMIT")
+            self.check_in_place()
         except BaseException as error:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-            failure = LogError(f"The log could not be written: {error}")
+            self._ends = None
+            with suppress(sqlite3.Error):
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+            failure = LogError(f"The log could not be written: {_why(error)}")
             for append in group:
                 append.future.set_exception(failure)
             return
@@ -257,12 +355,13 @@ class SqliteLog:
 
     def _read(self, table: str, partition: int, start: int, limit: int) -> list[Stored]:
         self._check(partition)
-        rows = self._reader().execute(
-            f"SELECT offset, data FROM {table} WHERE partition = ? AND offset >= ?"
-            " ORDER BY offset LIMIT ?",
-            (partition, start, limit),
-        )
-        return [Stored(offset, data) for offset, data in rows]
+        with self._told():
+            rows = self._reader().execute(
+                f"SELECT offset, data FROM {table} WHERE partition = ? AND offset >= ?"
+                " ORDER BY offset LIMIT ?",
+                (partition, start, limit),
+            )
+            return [Stored(offset, data) for offset, data in rows]
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
@@ -274,3 +373,14 @@ class SqliteLog:
             with self._readers_lock:
                 self._readers.append(connection)
         return connection
+
+
+def _sum(format_: str, partitions: str) -> str:
+    return hashlib.sha256(f"format {format_}, partitions {partitions}".encode()).hexdigest()
+
+
+def _why(error: BaseException) -> str:
+    """SQLite says it in few words; what to do about a full disk is told with it."""
+    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        return f"{error}. Free some space: nothing was written, and it goes on by itself"
+    return str(error)

@@ -1,4 +1,11 @@
-"""Following the log: which decisions count, and bringing projections up to them."""
+"""Following the log: which decisions count, and bringing projections up to them.
+
+Not every decision counts. Who decides a partition may be displaced without knowing it yet, and goes
+on from where it stood: what it decides extends a record that is on the log before it, and is void.
+A decision that extends no record of the log was not made on this log as it is: what it extends was
+changed, or is missing. Nothing is decided past that place, or all that follows the damage would be
+decided anew, and the damage would no longer show.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from mnemolog.events.chain import Head, extend, void_reason
-from mnemolog.events.codec import decode_decision
-from mnemolog.events.log import Ends, LogError, Stored
+from mnemolog.events.codec import NewerVersion, Undecodable, decode_decision
+from mnemolog.events.envelope import GENESIS, Decision, sha256
+from mnemolog.events.log import Ends, LogDamaged, LogError, Stored
 from mnemolog.projections.ports import TextIndex, VectorIndex
 from mnemolog.projections.projection import Projected
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.counted import Counted
 
 BATCH = 500
+
+DAMAGED = (
+    "Nothing is decided past that place. Put the log back from a backup; if that is older than the "
+    "projections, `mnemolog rebuild --accept-log` makes them anew from it, and keeps those that "
+    "are there"
+)
 
 Advance = Callable[[int], None]
 """Called with the number of decisions that were gone through since the last call."""
@@ -40,6 +54,44 @@ class BatchLog(ReadableLog, Protocol):
     ) -> tuple[int, int]: ...
 
 
+def counts(log: ReadableLog, partition: int, head: Head, offset: int, decision: Decision) -> bool:
+    """Whether the decision at `offset` is the next one after `head`. `LogDamaged` when it is
+    neither that nor what somebody decided who was displaced."""
+    if void_reason(head, decision) is None:
+        return True
+    if decision.previous == head.hash:
+        raise LogDamaged(
+            f"Decision {offset} of partition {partition} is about call {decision.call_offset}, and "
+            f"the next one to decide was {head.next_call}: it was changed. {DAMAGED}"
+        )
+    if decision.previous == GENESIS:
+        return False
+    end = offset
+    while end > 0:
+        start = max(0, end - BATCH)
+        earlier = log.decisions(partition, start, end - start)
+        if any(sha256(one.data) == decision.previous for one in earlier):
+            return False
+        end = start
+    raise LogDamaged(
+        f"Decision {offset} of partition {partition} extends no record of the log: the one before "
+        f"it was changed, or is missing. {DAMAGED}"
+    )
+
+
+def decoded(partition: int, stored: Stored) -> Decision:
+    try:
+        return decode_decision(stored.data)
+    except Undecodable as error:
+        raise LogDamaged(
+            f"Decision {stored.offset} of partition {partition} cannot be read: {error}. {DAMAGED}"
+        ) from error
+    except NewerVersion as error:
+        raise LogError(
+            f"Decision {stored.offset} of partition {partition} cannot be read: {error}"
+        ) from error
+
+
 def follow_state(
     log: ReadableLog,
     state: PartitionState,
@@ -47,22 +99,45 @@ def follow_state(
     until: int | None = None,
     progress: Advance | None = None,
 ) -> None:
-    """Bring a partition's state up to the decision before `until`, or to the end of the log."""
+    """Bring a partition's state up to the decision before `until`, or to the end of the log.
+    `LogDamaged` where the log is not what was written, decisions or calls."""
     while until is None or state.next_offset < until:
         limit = BATCH if until is None else min(BATCH, until - state.next_offset)
         batch = log.decisions(state.partition, state.next_offset, limit)
         if not batch:
             return
+        calls = log.calls(state.partition, state.head.next_call, len(batch))
         state.begin()
         try:
-            for stored in batch:
-                state.apply(stored.offset, stored.data)
+            _apply(log, state, batch, {one.offset: one.data for one in calls})
         except BaseException:
             state.rollback()
             raise
         state.commit()
         if progress is not None:
             progress(len(batch))
+
+
+def _apply(
+    log: ReadableLog, state: PartitionState, batch: list[Stored], calls: dict[int, bytes]
+) -> None:
+    partition = state.partition
+    for stored in batch:
+        if stored.offset != state.next_offset:
+            raise LogDamaged(
+                f"Decision {state.next_offset} of partition {partition} is missing from the log. "
+                f"{DAMAGED}"
+            )
+        decision = decoded(partition, stored)
+        if counts(log, partition, state.head, stored.offset, decision):
+            call = calls.get(decision.call_offset)
+            if call is None or sha256(call) != decision.call_hash:
+                wrong = "is missing from the log" if call is None else "was changed"
+                raise LogDamaged(
+                    f"Call {decision.call_offset} of partition {partition}, which decision "
+                    f"{stored.offset} was made for, {wrong}. {DAMAGED}"
+                )
+        state.apply(stored.offset, stored.data, decision)
 
 
 def counted_after(
@@ -84,12 +159,12 @@ def counted_after(
                 f"An index stands at decision {checkpoint} of partition {partition}, which the log "
                 "does not have: the index was fed from another log"
             )
-        head = extend(head, decode_decision(there[0].data), there[0].data)
+        head = extend(head, decoded(partition, there[0]), there[0].data)
     start = checkpoint + 1
     while batch := log.decisions(partition, start, BATCH):
         for stored in batch:
-            decision = decode_decision(stored.data)
-            if void_reason(head, decision) is None:
+            decision = decoded(partition, stored)
+            if counts(log, partition, head, stored.offset, decision):
                 head = extend(head, decision, stored.data)
                 yield Counted(stored.offset, decision, projected.facts.decode(decision.facts))
         start = batch[-1].offset + 1
