@@ -88,7 +88,10 @@ class KafkaLog:
         return await self._append(self._place(self._topics.calls, partition), calls)
 
     async def append_decisions(self, partition: int, decisions: Rows) -> list[int]:
-        return await self._append(self._place(self._topics.decisions, partition), decisions)
+        """One batch after another, each whole or not at all: a decision is never on the log without
+        those of its append that it follows, or it would look as if something had been removed."""
+        place = self._place(self._topics.decisions, partition)
+        return await self._append(place, decisions, in_turn=True)
 
     async def read_calls(self, partition: int, start: int, limit: int) -> list[Stored]:
         return await self._readers.read(self._place(self._topics.calls, partition), start, limit)
@@ -134,7 +137,9 @@ class KafkaLog:
             raise LogError(f"There is no partition {partition}; the log has {self.partitions}")
         return TopicPartition(topic, partition)
 
-    async def _append(self, place: TopicPartition, rows: Rows) -> list[int]:
+    async def _append(
+        self, place: TopicPartition, rows: Rows, *, in_turn: bool = False
+    ) -> list[int]:
         if self._closed:
             raise LogError("The log is closed for writing")
         if not rows:
@@ -150,17 +155,21 @@ class KafkaLog:
         if len(self._appending) >= _MAX_WAITING:
             raise LogError(f"Kafka cannot keep up: {_MAX_WAITING} appends are waiting")
         # A task of its own: a caller that gives up must not cut an append in two.
-        task = asyncio.create_task(self._write(place, records))
+        task = asyncio.create_task(self._write(place, records, in_turn))
         self._appending.add(task)
         task.add_done_callback(self._appending.discard)
         return await asyncio.shield(task)
 
-    async def _write(self, place: TopicPartition, records: list[tuple[bytes, bytes]]) -> list[int]:
+    async def _write(
+        self, place: TopicPartition, records: list[tuple[bytes, bytes]], in_turn: bool
+    ) -> list[int]:
         producer: AIOKafkaProducer | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
                 async with self._orders[place]:
                     producer = await self._started()
+                    if in_turn:
+                        return await _send_in_turn(producer, place, records)
                     sent = [
                         await producer.send(place.topic, data, key=key, partition=place.partition)
                         for key, data in records
@@ -209,6 +218,22 @@ class KafkaLog:
         task = asyncio.create_task(_stop(producer))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+
+
+async def _send_in_turn(
+    producer: AIOKafkaProducer, place: TopicPartition, records: list[tuple[bytes, bytes]]
+) -> list[int]:
+    offsets: list[int] = []
+    while len(offsets) < len(records):
+        batch = producer.create_batch()
+        for key, data in records[len(offsets) :]:
+            if batch.append(key=key, value=data, timestamp=None) is None:
+                break
+        count = batch.record_count()
+        sent = await producer.send_batch(batch, place.topic, partition=place.partition)
+        first = _offset(await sent)
+        offsets += range(first, first + count)
+    return offsets
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:

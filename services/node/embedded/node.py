@@ -107,7 +107,7 @@ class EmbeddedNode(Node):
 
     def use_states(self, states: list[PartitionState]) -> None:
         for worker, state in zip(self.workers, states, strict=True):
-            worker.decider.state = state
+            worker.use(state)
 
     async def _decided(self, asked: Asked) -> Answer:
         answer = asyncio.wrap_future(self.submit(asked))
@@ -129,7 +129,7 @@ class EmbeddedNode(Node):
         return self.log.end(partition).decisions
 
     def _reasons(self) -> list[str]:
-        return self._stopped(self.workers)
+        return self._stopped(self.workers) + [one.trouble for one in self.workers if one.trouble]
 
     async def _positions(self) -> list[dict[str, Any]]:
         return [

@@ -8,6 +8,7 @@ company, so that a recall does not cost a disk flush of its own, but never past 
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -18,13 +19,21 @@ import msgspec
 import structlog
 
 from mnemolog.events.codec import encode_call
-from mnemolog.events.log import LogError
+from mnemolog.events.log import LogDamaged, LogError
+from mnemolog.projections.ports import IndexDamaged
+from mnemolog.projections.state.store import PartitionState, StateError
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import Made, PartitionDecider
 from mnemolog.services.decider.tool import Asked
-from mnemolog.services.node.following.follow import BATCH, BatchLog
+from mnemolog.services.node.following.follow import (
+    BATCH,
+    BatchLog,
+    counted_after,
+    follow_state,
+    last_counting,
+)
 
 MAX_BATCH: Final = 64
 MAX_WAITING: Final = 1024
@@ -32,6 +41,8 @@ MAX_READS: Final = 512
 """Of those that wait: records of reads leave room for writes."""
 READS_WAIT_S: Final = 0.05
 RECORD_WAIT_S: Final = 10.0
+RETRY_S: Final = 1.0
+"""How often it is tried again, while nobody calls, to go on after a failure."""
 
 Show = Callable[[int, Counted], None]
 """Brings a decision of a partition into the search indexes."""
@@ -52,8 +63,12 @@ class PartitionWorker:
         self.partition = partition
         self.decider = decider
         self.failed: str | None = None
+        """Why it does not go on before somebody has mended the log."""
+        self.trouble: str | None = None
+        """What the last calls met; it is tried again and again."""
         self.shown = decider.state.next_offset
         """The offset after the last decision that the indexes show."""
+        self._last_shown = last_counting(decider.state)
         self._log = log
         self._show = show
         self._stopping = False
@@ -74,8 +89,9 @@ class PartitionWorker:
 
     def record(self, asked: Asked) -> None:
         """Put a read that was answered on the log, soon. Who reads faster than that can be done
-        waits here, unless it is the end."""
-        if self._stopping:
+        waits here, unless it is the end. A partition that has stopped records nothing, and reads go
+        on."""
+        if self._stopping or self.failed is not None:
             return
         if not self._room_for_reads.acquire(timeout=RECORD_WAIT_S):
             raise _too_many(MAX_READS)
@@ -100,6 +116,12 @@ class PartitionWorker:
         self._queue.put(run)
         return done
 
+    def use(self, state: PartitionState) -> None:
+        """Work on another state, made anew from the log with its indexes; while paused."""
+        self.decider.state = state
+        self.shown, self._last_shown = state.next_offset, last_counting(state)
+        self.failed = self.trouble = None
+
     def stop(self) -> None:
         """Decide what is waiting, then end."""
         self._stopping = True
@@ -119,6 +141,8 @@ class PartitionWorker:
             batch, then = self._collect()
             if batch:
                 self._carry_out(batch)
+            elif self.trouble is not None and then is None:
+                self._recover()
             if then is None:
                 continue
             if then is _END:
@@ -132,7 +156,7 @@ class PartitionWorker:
         while len(batch) < MAX_BATCH:
             try:
                 if not batch:
-                    item = self._queue.get()
+                    item = self._queue.get(timeout=None if self.trouble is None else RETRY_S)
                 elif all(one.answer is None for one in batch):
                     item = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 else:
@@ -152,20 +176,19 @@ class PartitionWorker:
 
     def _carry_out(self, batch: list[_Waiting]) -> None:
         try:
-            if self.failed is not None:
-                raise Unavailable(self.failed)
+            if self.failed is None and self.trouble is not None:
+                self._recover()
+            if (reason := self.failed or self.trouble) is not None:
+                raise Unavailable(reason)
             self._decide(batch)
         except BaseException as error:
-            _log.error("a batch could not be decided", error=str(error), exc_info=True)
-            reason = str(error) if isinstance(error, (LogError, Unavailable)) else "internal error"
-            failure = Unavailable(
-                f"The call could not be carried out: {reason}. It may be on the log already; "
-                "ask again under the same idempotency key"
-            )
+            failure = error if isinstance(error, Unavailable) else _in_doubt(error)
             for one in batch:
                 if one.answer is not None and not one.answer.done():
                     one.answer.set_exception(failure)
-            self._recover()
+            if not isinstance(error, Unavailable):
+                self._note(error)
+                self._recover()
 
     def _decide(self, batch: list[_Waiting]) -> None:
         inputs = [Inputs() if one.inputs is None else one.inputs.result() for one in batch]
@@ -178,20 +201,16 @@ class PartitionWorker:
             made.append(self.decider.decide(data, one.asked, given))
         self._log.append(self.partition, calls, [one.row for one in made])
         self.decider.state.commit()
-        self._show_all(made)
+        for decided in made:
+            self._bring(decided.counted)
         for one, decided in zip(batch, made, strict=True):
             if one.answer is not None:
                 one.answer.set_result(decided.counted.answer(self.partition))
 
-    def _show_all(self, made: list[Made]) -> None:
-        """An index that missed a decision must not see the next one: the partition stops."""
-        try:
-            for one in made:
-                self._show(self.partition, one.counted)
-            self.shown = self.decider.state.next_offset
-        except BaseException as error:
-            self._stop_visibly(error)
-            raise
+    def _bring(self, counted: Counted) -> None:
+        """Into the indexes, which must not see a decision before the one that they missed."""
+        self._show(self.partition, counted)
+        self._last_shown, self.shown = counted.offset, counted.offset + 1
 
     def decide_backlog(self, inputs: Callable[[list[str]], Inputs]) -> None:
         """Decide the calls that are on the log without a decision; before `start` only."""
@@ -204,29 +223,53 @@ class PartitionWorker:
                 made = self.decider.decide(stored.data, asked, given)
                 self._log.append(self.partition, (), [made.row])
                 self.decider.state.commit()
-                self._show_all([made])
+                self._bring(made.counted)
 
     def _recover(self) -> None:
-        """After a failure the log is the truth: drop the overlay and go on from there. What is on
-        the log and did not get into the state is not in the indexes either: then stop visibly, a
-        restart brings all of them up to the log."""
+        """After a failure the log is the truth: drop the overlay, and bring state and indexes up to
+        what became durable, in place. If that fails too it is tried again, before the next call or
+        after a while; only a log that is damaged stops the partition."""
+        state = self.decider.state
         try:
-            self.decider.state.rollback()
-            state, end = self.decider.state, self._log.end(self.partition)
-            if (end.calls, end.decisions) != (state.head.next_call, state.next_offset):
-                raise RuntimeError(
-                    f"the log has {end.calls} calls and {end.decisions} decisions, the state "
-                    f"stands at {state.head.next_call} and {state.next_offset}"
-                )
+            state.rollback()
+            follow_state(self._log, state)
+            for counted in counted_after(
+                self._log, state.projected, self.partition, self._last_shown
+            ):
+                self._bring(counted)
+            self.shown = state.next_offset
+        except LogDamaged as error:
+            self.failed = f"Partition {self.partition} has stopped: {error}"
+            _log.error("a partition has stopped", partition=self.partition, error=str(error))
         except BaseException as error:
-            self._stop_visibly(error)
+            self._note(error)
+        else:
+            if self.trouble is not None:
+                _log.warning("a partition goes on", partition=self.partition)
+            self.trouble = None
 
-    def _stop_visibly(self, error: BaseException) -> None:
-        self.failed = (
-            f"Partition {self.partition} has stopped: {error}. Restart mnemolog; "
-            "`mnemolog audit verify` tells more"
-        )
-        _log.error("a partition has stopped", partition=self.partition, error=str(error))
+    def _note(self, error: BaseException) -> None:
+        """Once, however often it is met."""
+        sentence = f"Partition {self.partition} cannot go on: {_said(error)}"
+        if sentence != self.trouble:
+            traced = None if isinstance(error, _KNOWN) else error
+            _log.error(sentence, partition=self.partition, exc_info=traced)
+        self.trouble = sentence
+
+
+_KNOWN = (LogError, StateError, IndexDamaged, OSError, sqlite3.Error)
+"""What a machine can do to a process; its own words say what it is."""
+
+
+def _said(error: BaseException) -> str:
+    return str(error).rstrip(".") if isinstance(error, _KNOWN) else type(error).__name__
+
+
+def _in_doubt(error: BaseException) -> Unavailable:
+    return Unavailable(
+        f"The call could not be carried out: {_said(error)}. It may be on the log already; "
+        "ask again under the same idempotency key"
+    )
 
 
 def _too_many(count: int) -> Unavailable:

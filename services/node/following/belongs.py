@@ -15,7 +15,7 @@ from mnemolog.events.envelope import sha256
 from mnemolog.events.log import LogError
 from mnemolog.projections.state.store import PartitionState, StateError
 from mnemolog.projections.state.view import View
-from mnemolog.services.node.following.follow import ReadableLog
+from mnemolog.services.node.following.follow import ReadableLog, last_counting
 
 REMEDY = (
     "Put the right log back from a backup. If this log is the one to go on with, `mnemolog rebuild "
@@ -33,9 +33,7 @@ def check_belongs(log: ReadableLog, state: PartitionState, remedy: str = REMEDY)
             f"{partition}, and the state was made from {head.next_call} and {state.next_offset}: "
             f"the log has lost its end, or is another one. {remedy}"
         )
-    last, void = state.next_offset - 1, state.view.voids()
-    while last in void:
-        last -= 1
+    last = last_counting(state)
     if last >= 0 and sha256(log.decisions(partition, last, 1)[0].data) != head.hash:
         raise StateError(
             f"Decision {last} of partition {partition} is not the one that the state was made "

@@ -140,6 +140,14 @@ def _apply(
         state.apply(stored.offset, stored.data, decision)
 
 
+def last_counting(state: PartitionState) -> int:
+    """The offset of the last counting decision that a state was made from; -1: there is none."""
+    last, void = state.next_offset - 1, state.view.voids()
+    while last in void:
+        last -= 1
+    return last
+
+
 def counted_after(
     log: ReadableLog,
     projected: Projected,

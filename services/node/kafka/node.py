@@ -69,7 +69,16 @@ class KafkaNode(Node):
         ahead = Ahead(self.embedding)
         self._work = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="partition")
         self.partitions = [
-            Partition(log, state, self.deciding, self._work, ahead.inputs, self._show, self._told)
+            Partition(
+                log,
+                self.log,
+                state,
+                self.deciding,
+                self._work,
+                ahead.inputs,
+                self._show,
+                self._told,
+            )
             for state in self.projections.states
         ]
         self.outbox = Outbox(log, self.partitions, settings.call_timeout_s)
@@ -124,7 +133,7 @@ class KafkaNode(Node):
             check_belongs(self.log, state, _REMEDY)
         self.projections.catch_up(self.log, progress)
         for partition in self.partitions:
-            partition.shown = partition.state.next_offset
+            partition.use(partition.state)
         self._prepare(self._kafka)
         remember(self.settings)
 
@@ -233,7 +242,7 @@ class KafkaNode(Node):
 
     def use_states(self, states: list[PartitionState]) -> None:
         for partition, state in zip(self.partitions, states, strict=True):
-            partition.state = state
+            partition.use(state)
 
     async def aclose(self) -> None:
         if hasattr(self, "feed"):

@@ -10,19 +10,28 @@ is followed: which decisions count is the chain's matter alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
 import structlog
 
 from mnemolog.events.codec import NewerVersion, Undecodable, decode_decision
-from mnemolog.events.log import Log, LogError, Stored
+from mnemolog.events.log import Log, LogDamaged, LogError, Stored
+from mnemolog.projections.ports import IndexDamaged
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.decide import Deciding, Inputs
 from mnemolog.services.decider.partition import Made, PartitionDecider
 from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.following.follow import (
+    ReadableLog,
+    counted_after,
+    counts,
+    last_counting,
+)
 from mnemolog.services.node.kafka.arrivals import Arrivals
 
 FOLLOW_BATCH: Final = 500
@@ -50,7 +59,8 @@ class _Unreadable(Exception):
 
 
 class Partition:
-    """Made and used within one event loop; `work` runs what touches the state.
+    """Made and used within one event loop; `work` runs what touches the state, and reads the log
+    from its threads as `behind`.
 
     `inputs` gives what a call with some texts needs for deciding, `show` brings a counting decision
     into the indexes, on a thread; `told` hears of it afterwards, in the loop.
@@ -59,6 +69,7 @@ class Partition:
     def __init__(
         self,
         log: Log,
+        behind: ReadableLog,
         state: PartitionState,
         deciding: Deciding,
         work: Executor,
@@ -70,6 +81,9 @@ class Partition:
         self.decider = PartitionDecider(state, deciding)
         self.shown = state.next_offset
         """The offset after the last decision that the state and the indexes show."""
+        self._last_shown = last_counting(state)
+        self._untold: list[Counted] = []
+        """Shown already, and not told."""
         self.ours = False
         self.failed: str | None = None
         self.trouble: str | None = None
@@ -81,6 +95,7 @@ class Partition:
         self.busy = asyncio.Lock()
         """Whoever has it keeps the partition still."""
         self._log = log
+        self._behind = behind
         self._read: dict[int, Asked] = {}
         """Calls of this node's own, by offset: they have been read already."""
         self._work = work
@@ -98,9 +113,11 @@ class Partition:
     def state(self) -> PartitionState:
         return self.decider.state
 
-    @state.setter
-    def state(self, state: PartitionState) -> None:
+    def use(self, state: PartitionState) -> None:
+        """Work on this state, which is up to its indexes, from now on; while it is kept still."""
         self.decider.state = state
+        self.shown, self._last_shown = state.next_offset, last_counting(state)
+        self.failed = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"partition-{self.number}")
@@ -171,16 +188,30 @@ class Partition:
             except _Unreadable as error:
                 self._stop_visibly(f"decision {error.at} cannot be read: {error}")
             except LogError as error:
-                if self.trouble is None:
-                    _log.warning("the log is away", partition=self.number, reason=str(error))
-                self.trouble = str(error)
-                await self._pause(wait_s)
+                await self._try_again("the log is away", str(error), wait_s)
+                wait_s = min(wait_s * 2, RETRY_MOST_S)
+            except (sqlite3.Error, OSError, IndexDamaged, MemoryError) as error:
+                # The machine's trouble, such as a full disk: what is on the log is not lost.
+                with contextlib.suppress(sqlite3.Error):
+                    await self._on_thread(self.state.rollback)
+                sentence = f"{error or type(error).__name__}"
+                await self._try_again("a partition cannot go on", sentence, wait_s)
                 wait_s = min(wait_s * 2, RETRY_MOST_S)
             except Exception as error:
                 _log.error("a partition cannot go on", partition=self.number, exc_info=True)
                 self._stop_visibly(f"{type(error).__name__}: {error}")
 
+    async def _try_again(self, event: str, reason: str, wait_s: float) -> None:
+        if reason != self.trouble:
+            _log.warning(event, partition=self.number, reason=reason)
+        self.trouble = reason
+        await asyncio.sleep(wait_s)
+        self._wake.set()
+
     async def _go_on(self) -> None:
+        if self.shown < self.state.next_offset:
+            await self._on_thread(self._show_rest)
+        self._tell()
         await self._follow()
         while self.ours and not self._stopping:
             if not self._last_is_ours:
@@ -200,13 +231,14 @@ class Partition:
             if not batch:
                 raise LogError(f"decision {start} of partition {self.number} is not there yet")
             try:
-                counted = await self._on_thread(self._apply, batch)
+                await self._on_thread(self._apply, batch)
             except _Unreadable as error:
                 if error.at > start:
                     readable = [one for one in batch if one.offset < error.at]
-                    self._tell(await self._on_thread(self._apply, readable))
+                    await self._on_thread(self._apply, readable)
+                    self._tell()
                 raise
-            self._tell(counted)
+            self._tell()
 
     async def _decide(self) -> None:
         start = self.state.head.next_call
@@ -235,10 +267,9 @@ class Partition:
             await self._on_thread(self.state.rollback)
             return
         self._last_is_ours = self.ours
-        counted = [one.counted for one in made]
-        await run(self._commit, counted)
+        await run(self._commit, [one.counted for one in made])
         self.decisions.done(self.state.next_offset)
-        self._tell(counted)
+        self._tell()
 
     async def _given(self, asked: Asked | None) -> Inputs:
         return Inputs() if asked is None else await self._inputs(asked.texts)
@@ -258,19 +289,33 @@ class Partition:
 
     def _commit(self, counted: list[Counted]) -> None:
         self.state.commit()
+        self._show_all(counted)
+
+    def _show_rest(self) -> None:
+        """What the state has and the indexes, for a reason that may have passed, have not."""
+        projected = self.state.projected
+        self._show_all(counted_after(self._behind, projected, self.number, self._last_shown))
+
+    def _show_all(self, counted: Iterable[Counted]) -> None:
         for one in counted:
             self._show(self.number, one)
+            self._last_shown = one.offset
+            self._untold.append(one)
         self.shown = self.state.next_offset
 
-    def _apply(self, batch: list[Stored]) -> list[Counted]:
+    def _apply(self, batch: list[Stored]) -> None:
         counted = []
         self.state.begin()
         try:
             for stored in batch:
                 try:
                     decision = decode_decision(stored.data)
+                    if stored.offset == self.state.next_offset:
+                        counts(self._behind, self.number, self.state.head, stored.offset, decision)
                     facts = self.state.apply(stored.offset, stored.data, decision)
                 except (NewerVersion, Undecodable) as error:
+                    raise _Unreadable(stored.offset, str(error)) from error
+                except LogDamaged as error:
                     raise _Unreadable(stored.offset, str(error)) from error
                 if facts is not None:
                     counted.append(Counted(stored.offset, decision, facts))
@@ -278,10 +323,10 @@ class Partition:
             self.state.rollback()
             raise
         self._commit(counted)
-        return counted
 
-    def _tell(self, counted: list[Counted]) -> None:
-        for one in counted:
+    def _tell(self) -> None:
+        told, self._untold = self._untold, []
+        for one in told:
             self._told(self.number, one)
 
     async def _on_thread(self, function: Callable[..., _T], *args: object) -> _T:
@@ -291,10 +336,6 @@ class Partition:
 
     async def _at_once(self, function: Callable[..., _T], *args: object) -> _T:
         return function(*args)
-
-    async def _pause(self, wait_s: float) -> None:
-        await asyncio.sleep(wait_s)
-        self._wake.set()
 
     def _stop_visibly(self, reason: str) -> None:
         self.failed = (

@@ -42,7 +42,14 @@ class Watch:
 
     def reasons(self) -> list[str]:
         now_s = time.monotonic()
-        reasons = [] if self.away is None else [f"Kafka is away: {self.away}"]
+        if self.away is not None:
+            reasons = [f"Kafka is away: {self.away}"]
+        else:
+            reasons = [
+                f"Partition {i} cannot go on: {one.trouble}"
+                for i, one in enumerate(self._partitions)
+                if one.trouble is not None
+            ]
         return reasons + [
             f"Partition {i} stands still: calls up to {one.calls.end} wait, and decisions up to "
             f"{one.decisions.end}; this node is at {one.state.next_offset}"
