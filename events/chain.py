@@ -31,4 +31,4 @@ def void_reason(head: Head, decision: Decision) -> str | None:
 
 def extend(head: Head, decision: Decision, data: bytes) -> Head:
     """The head after a counting decision whose bytes are `data`."""
-    return Head(sha256(data), decision.call_offset + 1, max(head.at_us, decision.at_us))
+    return Head(sha256(data), decision.call_offset + 1, decision.at_us)

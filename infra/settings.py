@@ -52,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tenant: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
     actor: str = ""
     """Who the calls of this process are recorded as; empty: the user's login name."""
+    accept_clock: bool = False
+    """Believe the clock though it is more than a year later than everything on the log."""
     call_timeout_s: float = 30.0
     model_wait_s: float = 15.0
     """How long a call waits for a model that is still being loaded."""

@@ -146,8 +146,10 @@ def _ended(view: Writable, fact: SessionEnded, moment: Moment, decision: Decisio
 def _decayed(view: Writable, fact: MemoriesDecayed, moment: Moment, decision: Decision) -> None:
     space = view.ensure_space(moment.space)
     view.run(
-        f"UPDATE memory SET confidence = decayed(confidence, (? - {LAST_USE}) / {DAY_US}.0, ?),"
+        "UPDATE memory SET"
+        f" confidence = max(?, decayed(confidence, (? - {LAST_USE}) / {DAY_US}.0, ?)),"
         f" decayed_at_us = ? WHERE {FADING}",
+        fact.floor,
         moment.at_us,
         fact.rate,
         moment.at_us,

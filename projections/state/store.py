@@ -29,7 +29,9 @@ from mnemolog.projections.times import DAY_US
 OWN_KEYS_KEPT = 1000
 """Outcomes of calls without an idempotency key of their caller's are kept for this many calls."""
 KEYS_KEPT_US = 30 * DAY_US
-"""Outcomes under a caller's own idempotency key are kept for 30 days."""
+KEYS_KEPT = 1000
+"""Outcomes under a caller's own idempotency key are kept for 30 days, and for this many calls
+however long they take: one call under a clock that runs ahead does not make all keys forgotten."""
 WAL_BYTES = 32 * 1024 * 1024
 WARM_BYTES = 1024 * 1024 * 1024
 AHEAD_BYTES = 128 * 1024
@@ -164,8 +166,8 @@ class PartitionState:
         self._execute(
             "DELETE FROM outcome WHERE (tenant, key, space) IN"
             " (SELECT tenant, key, space FROM outcome WHERE own_key = 0"
-            " ORDER BY call_offset LIMIT 8) AND at_us < ?",
-            (decision.at_us - KEYS_KEPT_US,),
+            " ORDER BY call_offset LIMIT 8) AND at_us < ? AND call_offset <= ?",
+            (decision.at_us - KEYS_KEPT_US, decision.call_offset - KEYS_KEPT),
         )
 
     def reader(self) -> View:

@@ -50,17 +50,17 @@ class Deciding(msgspec.Struct, frozen=True):
         data: bytes,
         asked: Asked | None,
         inputs: Inputs,
+        at_us: int,
     ) -> Decision:
         """What follows from the call `data` at `offset`, after everything up to `head`; `asked` is
-        that call, read.
+        that call, read, and `at_us` the decision's time.
 
-        Its time is the later of the call's and the decision's before it. Whatever is wrong with the
-        call, there is a decision: a refused one.
+        Whatever is wrong with the call, there is a decision: a refused one.
         """
         if asked is None:
-            return _refused(*_unreadable(head, offset, data))
+            return _refused(*_unreadable(head, offset, data, at_us))
         call, tool = asked.call, asked.tool
-        blank = _blank(call, head, offset, data)
+        blank = _blank(call, head, offset, data, at_us)
         if tool is None or not tool.reads:
             earlier = state.outcome(call.tenant, call.space, _key(call))
             if earlier is not None:
@@ -78,7 +78,7 @@ class Deciding(msgspec.Struct, frozen=True):
         context = Context(
             state=state,
             call=call,
-            at_us=blank.at_us,
+            at_us=at_us,
             rules=self.rules[self.catalogue.family_of[tool.name].name],
             model=model,
             inputs=embeddings,
@@ -103,12 +103,14 @@ class Deciding(msgspec.Struct, frozen=True):
         )
 
 
-def failed(asked: Asked | None, head: Head, offset: int, data: bytes, error: Exception) -> Decision:
+def failed(
+    asked: Asked | None, head: Head, offset: int, data: bytes, at_us: int, error: Exception
+) -> Decision:
     """In place of a decision that this program failed to make: a refusal that says so."""
     blank = (
-        _unreadable(head, offset, data)[0]
+        _unreadable(head, offset, data, at_us)[0]
         if asked is None
-        else _blank(asked.call, head, offset, data)
+        else _blank(asked.call, head, offset, data, at_us)
     )
     return _refused(
         blank,
@@ -138,7 +140,7 @@ def too_large(decision: Decision, size: int) -> Decision:
     )
 
 
-def _unreadable(head: Head, offset: int, data: bytes) -> tuple[Decision, Refused]:
+def _unreadable(head: Head, offset: int, data: bytes, at_us: int) -> tuple[Decision, Refused]:
     call = Call(id=sha256(data).hex()[:32], tool="", arguments=b"", space="", received_at_us=0)
     reason = "it is not a call of this log"
     try:
@@ -147,20 +149,20 @@ def _unreadable(head: Head, offset: int, data: bytes) -> tuple[Decision, Refused
         reason = str(error)
     except Undecodable:
         pass
-    return _blank(call, head, offset, data), Refused(f"Unreadable call: {reason}")
+    return _blank(call, head, offset, data, at_us), Refused(f"Unreadable call: {reason}")
 
 
 def _key(call: Call) -> str:
     return call.idempotency_key or call.id
 
 
-def _blank(call: Call, head: Head, offset: int, data: bytes) -> Decision:
+def _blank(call: Call, head: Head, offset: int, data: bytes, at_us: int) -> Decision:
     return Decision(
         call_id=call.id,
         call_offset=offset,
         call_hash=sha256(data),
         previous=head.hash,
-        at_us=max(call.received_at_us, head.at_us),
+        at_us=at_us,
         tool=call.tool,
         tenant=call.tenant,
         space=call.space,

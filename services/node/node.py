@@ -23,6 +23,7 @@ from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue, Rules
 from mnemolog.services.counted import Counted
+from mnemolog.services.decider.clock import DecisionTime
 from mnemolog.services.decider.decide import Deciding
 from mnemolog.services.decider.tool import Asked, Edge
 from mnemolog.services.node.answering import Answering
@@ -76,6 +77,7 @@ class Node(ABC):
         self.deciding = Deciding(catalogue, {**catalogue.rules, **(rules or {})})
         self.clock = clock
         """The time of what the service asks of itself."""
+        self.time = DecisionTime(clock, leap=settings.accept_clock)
         self.using = Gate()
         """Entered by whoever uses the projections outside the deciders' threads."""
         self.moments = Gate()

@@ -56,7 +56,9 @@ class EmbeddedNode(Node):
             undo.pop_all()
         self._prepare(self.log)
         self.workers = [
-            PartitionWorker(p, self.log, PartitionDecider(state, self.deciding), self._show)
+            PartitionWorker(
+                p, self.log, PartitionDecider(state, self.deciding, self.time), self._show
+            )
             for p, state in enumerate(self.projections.states)
         ]
         for worker in self.workers:

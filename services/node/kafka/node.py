@@ -74,6 +74,7 @@ class KafkaNode(Node):
                 self.log,
                 state,
                 self.deciding,
+                self.time,
                 self._work,
                 ahead.inputs,
                 self._show,

@@ -23,6 +23,7 @@ from mnemolog.events.log import Log, LogDamaged, LogError, Stored
 from mnemolog.projections.ports import IndexDamaged
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.counted import Counted
+from mnemolog.services.decider.clock import DecisionTime
 from mnemolog.services.decider.decide import Deciding, Inputs
 from mnemolog.services.decider.partition import Made, PartitionDecider
 from mnemolog.services.decider.tool import Asked
@@ -72,13 +73,14 @@ class Partition:
         behind: ReadableLog,
         state: PartitionState,
         deciding: Deciding,
+        time: DecisionTime,
         work: Executor,
         inputs: Callable[[list[str]], Awaitable[Inputs]],
         show: Callable[[int, Counted], None],
         told: Callable[[int, Counted], None],
     ) -> None:
         self.number = state.partition
-        self.decider = PartitionDecider(state, deciding)
+        self.decider = PartitionDecider(state, deciding, time)
         self.shown = state.next_offset
         """The offset after the last decision that the state and the indexes show."""
         self._last_shown = last_counting(state)

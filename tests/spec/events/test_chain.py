@@ -47,9 +47,10 @@ def test_a_call_is_neither_skipped_nor_decided_again() -> None:
         )
 
 
-def test_the_heads_time_never_runs_backwards() -> None:
+def test_the_heads_time_is_its_decisions() -> None:
+    """Also when that is earlier than the one before: a clock that was wrong is no longer."""
     earlier = replace(FIRST, at_us=3)
-    assert extend(Head(at_us=9), earlier, encode_decision(earlier)).at_us == 9
+    assert extend(Head(at_us=9), earlier, encode_decision(earlier)).at_us == 3
 
 
 def test_a_changed_byte_breaks_the_chain() -> None:

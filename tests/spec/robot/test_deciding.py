@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mnemolog.events.codec import encode_call
 from mnemolog.events.envelope import Answered, Call, Truncated, sha256
 from mnemolog.events.ids import partition_of_id
+from mnemolog.projections.state import store
 from mnemolog.projections.state.store import KEYS_KEPT_US, OWN_KEYS_KEPT
 from mnemolog.projections.state.view import Outcome
 from mnemolog.services.decider.decide import Inputs
@@ -137,13 +138,21 @@ def test_every_tenant_has_keys_of_its_own(robot: Robot) -> None:
     robot.when(learn("grip softly", key="k", tenant="rival")).then_created(2)
 
 
-def test_a_key_is_kept_for_thirty_days(robot: Robot) -> None:
+def test_a_key_is_kept_for_thirty_days(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "KEYS_KEPT", 1)
     last = NOW_US + KEYS_KEPT_US
     robot.when(learn("approach slowly", key="old"))
     robot.when(learn("grip softly", key="second", at_us=last))
     robot.when(learn("approach slowly", key="old", at_us=last)).then_created(1)
     robot.when(learn("look twice", key="third", at_us=last + 1))
     robot.when(learn("approach slowly", key="old", at_us=last + 1)).then_duplicate(1, "exact", 1.0)
+
+
+def test_a_key_is_kept_for_a_thousand_calls_however_long_they_take(robot: Robot) -> None:
+    robot.when(learn("approach slowly", key="old"))
+    for number in range(1, 4):
+        robot.when(learn(f"mark {number}{number}", key=f"{number}", at_us=days(40 * number)))
+    assert outcome(robot, "old") is not None
 
 
 def outcome(robot: Robot, key: str) -> Outcome | None:
@@ -319,7 +328,7 @@ def test_deciding_changes_nothing_and_gives_the_same_every_time(robot: Robot) ->
         inputs = Inputs(MODEL, {"be gentle": NORTH})
         first, second = (
             deciding().decide(
-                robot.state.view, robot.state.head, 2, data, robot.decider.read(data), inputs
+                robot.state.view, robot.state.head, 2, data, robot.decider.read(data), inputs, 7
             )
             for _ in range(2)
         )
