@@ -80,7 +80,8 @@ class SqliteLog:
         self.partitions = self._open(partitions)
         with self._told():
             self._ends: dict[int, Ends] | None = self._all_ends()
-        self._files: Opened = log_files(path)
+        # One who only reads it does no harm if somebody puts another in its place.
+        self._files: Opened = {} if read_only else log_files(path)
         self._queue: queue.Queue[_Append | None] = queue.Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._write, name="log-writer", daemon=True)
         if not read_only:
@@ -368,6 +369,7 @@ class SqliteLog:
             raise LogError("The log is closed")
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
+            self.check_in_place()
             connection = self._connect()
             self._local.connection = connection
             with self._readers_lock:

@@ -8,11 +8,12 @@ failed. Readers have connections of their own and see only what was committed.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from mnemolog.events.chain import Head, extend, void_reason
 from mnemolog.events.codec import Fact, decode_decision
 from mnemolog.events.envelope import Decision
 from mnemolog.projections.projection import Projected
+from mnemolog.projections.state import seal
 from mnemolog.projections.state.schema import FORMAT
 from mnemolog.projections.state.view import Moment, View, Writable
 from mnemolog.projections.times import DAY_US
@@ -34,6 +36,7 @@ KEYS_KEPT = 1000
 however long they take: one call under a clock that runs ahead does not make all keys forgotten."""
 WAL_BYTES = 32 * 1024 * 1024
 WARM_BYTES = 1024 * 1024 * 1024
+_log = logging.getLogger(__name__)
 AHEAD_BYTES = 128 * 1024
 """Linux reads no more ahead than this when it is asked once."""
 
@@ -47,18 +50,36 @@ class Gap(StateError):
 
 
 class PartitionState:
-    """The state of one partition in `path` (None: in memory), made when it is not there. What it
-    holds, and what facts do to it, is what `projected` says."""
+    """The state of one partition in `path` (None: in memory), made when it is not there, and anew
+    when the file is not what was written, unless it is to be taken `as_it_is`. What it holds, and
+    what facts do to it, is what `projected` says."""
 
     def __init__(
-        self, path: Path | None, partition: int, partitions: int, projected: Projected
+        self,
+        path: Path | None,
+        partition: int,
+        partitions: int,
+        projected: Projected,
+        *,
+        as_it_is: bool = False,
     ) -> None:
         self.partition = partition
         self.partitions = partitions
         self.projected = projected
         self._path = path
+        self._closed = False
+        self._carried_over = True
+        """As far as it was begun: the file does not change by itself."""
+        self._wal_number: int | None = None
+        """Of the next write-ahead file."""
+        self.broken: str | None = None
+        """What was wrong with the file, when it was found."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self.broken = seal.broken(path)
+            if self.broken is not None and not as_it_is:
+                _log.warning("The state in %s is made anew from the log: %s", path, self.broken)
+                self._unlink()
         self._local = threading.local()
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
@@ -67,6 +88,11 @@ class PartitionState:
         self._prepare()
         self._warm()
         self._load_chain()
+        self._sealed = path is not None and not as_it_is
+        if path is not None and self._sealed:
+            self.begin()
+            self.commit()  # So that there is a write-ahead file.
+            seal.begin(path)
 
     def _warm(self) -> None:
         """Have the system read the file ahead: the first searches would do so page by page."""
@@ -194,10 +220,26 @@ class PartitionState:
 
     def shorten_wal(self) -> None:
         """Empty the write-ahead file, while nobody reads an earlier moment; gives up soon where
-        somebody does."""
+        somebody does. The file it is carried over into has no seal until it gets one again."""
+        if self._path is None:
+            return
         view = self.reader()
         view.run("PRAGMA busy_timeout = 200")
-        view.one("PRAGMA wal_checkpoint(TRUNCATE)")
+        seal.unseal(self._path)
+        number = seal.wal_number(self._path)
+        busy = view.one("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+        if not busy and number is not None:
+            self._wal_number = seal.next_number(number)
+        self._carried_over = not busy
+
+    def seal(self) -> None:
+        """Seal the file, if it is not; while nothing is carried over into it. Writing goes on."""
+        if self._path is None or not self._sealed:
+            return
+        if not self._carried_over or seal.is_sealed(self._path):
+            return
+        number = seal.wal_number(self._path)
+        seal.seal(self._path, self._wal_number if number is None else number)
 
     def digest(self) -> dict[str, str]:
         """By name a hash of what is in it in canonical order, the same for the same contents; what
@@ -215,11 +257,20 @@ class PartitionState:
         return _hash(self._execute("SELECT offset FROM void ORDER BY offset"))
 
     def close(self) -> None:
+        """The last to close a database carries everything over into it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._path is not None and self._sealed:
+            seal.unseal(self._path)
         with self._lock:
             for connection in self._readers:
                 connection.close()
             self._readers.clear()
         self.view.connection.close()
+        if self._path is not None and self._sealed and seal.wal_number(self._path) is None:
+            with suppress(OSError):
+                seal.seal(self._path, None)
 
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:" if self._path is None else str(self._path)
@@ -229,6 +280,7 @@ class PartitionState:
         # A power cut may take the last commits of the state; the log brings them back.
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")  # `shorten_wal` does it.
         connection.execute("PRAGMA cache_size=-8000")
         for name, (count, function) in self.projected.functions.items():
             connection.create_function(name, count, function, deterministic=True)
@@ -243,12 +295,15 @@ class PartitionState:
 
     def _begin_anew(self) -> int:
         """Everything in the state follows from the log: what an earlier version made is dropped."""
-        assert self._path is not None
         self.view.connection.close()
-        for ending in ("-wal", "-shm", ""):
-            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        self._unlink()
         self._use(self._writable())
         return 0
+
+    def _unlink(self) -> None:
+        assert self._path is not None
+        for ending in (".seal", "-wal", "-shm", ""):
+            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
 
     def _prepare(self) -> None:
         tables = hashlib.sha256(self.projected.tables.encode()).hexdigest()

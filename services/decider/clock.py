@@ -2,10 +2,10 @@
 
 A call carries the time of whoever took it, and a decision's time goes into what it decides: what
 fades, what is forgotten. One call under a clock that runs ahead must not make all later ones as
-late as itself. So a time further ahead of the decider's clock than `AHEAD_US` is a mistake, also when
-it is the log's: then the decider's own holds, and time steps back. A clock that is itself far ahead
-shows against the log: then nothing is decided, until somebody says that so much time has passed
-indeed.
+late as itself. So a time further ahead of the decider's clock than `AHEAD_US` is a mistake, also
+when it is the log's: then the decider's own holds, and time steps back. A clock that is itself far
+ahead shows against the log: then nothing is decided, until somebody says that so much time has
+passed indeed.
 """
 
 from __future__ import annotations

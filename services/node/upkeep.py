@@ -67,3 +67,5 @@ class Upkeep:
                 with self._host.moments.alone():
                     for state in grown:
                         state.shorten_wal()
+                for state in grown:
+                    state.seal()

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from tests.crash import stored
-from tests.crash.process import NO_MODEL, Stdio
+from tests.crash.process import NO_MODEL, Stdio, stderr_of
 from tests.crash.writer import COLLECTION, Memory, Writer, write, write_one, write_until_gone
 
 TAUGHT = "Squeeze eggs only very gently, their shells break under more than 3 N"
@@ -147,6 +147,7 @@ def test_a_damaged_state_names_its_remedy(
     database = data / "projections" / "state" / "p0000.db"
     assert not database.with_name("p0000.db-wal").exists()
     damage(database)
+    database.with_name("p0000.db.seal").unlink()  # Or it would be noticed, and made anew.
     with Stdio(data) as client:
         reply = client.call("learn", {"insight": "Trial 1: this cannot be kept"})
         assert reply.error is not None and "`mnemolog rebuild`" in reply.error, reply
@@ -163,3 +164,34 @@ def test_a_damaged_state_names_its_remedy(
     with Stdio(data) as client:
         query = {"query": known.content, "collection": COLLECTION}
         assert client.call("recall", query).body["memories"][0]["content"] == known.content
+
+
+def one_flipped_bit(database: Path) -> None:
+    found = bytearray(database.read_bytes())
+    found[len(found) // 2] ^= 1
+    database.write_bytes(found)
+
+
+def cut_in_half(database: Path) -> None:
+    database.write_bytes(database.read_bytes()[: database.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [garbage_at_the_beginning, garbage_after_the_first_page, one_flipped_bit, cut_in_half],
+)
+def test_a_state_that_is_not_what_was_written_is_made_anew(
+    killed_store: tuple[Path, str, Memory], data: Path, damage: Callable[[Path], None]
+) -> None:
+    before, _, known = killed_store
+    copy(before, data)
+    open_and_close(data, model=NO_MODEL)
+    damage(data / "projections" / "state" / "p0000.db")
+    told = stored.run(data, "rebuild", "--verify", "--json")
+    assert told.code == 1, told.out
+    with Stdio(data) as client:
+        query = {"query": known.content, "collection": COLLECTION}
+        assert client.call("recall", query).body["memories"][0]["content"] == known.content
+        assert client.finish() == 0
+    assert "is made anew from the log" in stderr_of(data).read_text()
+    stored.check_rebuild(data)

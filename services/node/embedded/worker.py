@@ -232,6 +232,7 @@ class PartitionWorker:
         state = self.decider.state
         try:
             state.rollback()
+            self._log.check_in_place()
             follow_state(self._log, state)
             for counted in counted_after(
                 self._log, state.projected, self.partition, self._last_shown

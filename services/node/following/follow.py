@@ -52,6 +52,7 @@ class BatchLog(ReadableLog, Protocol):
         calls: Sequence[tuple[str, bytes]],
         decisions: Sequence[tuple[str, bytes]],
     ) -> tuple[int, int]: ...
+    def check_in_place(self) -> None: ...
 
 
 def counts(log: ReadableLog, partition: int, head: Head, offset: int, decision: Decision) -> bool:
@@ -114,6 +115,8 @@ def follow_state(
             state.rollback()
             raise
         state.commit()
+        if state.wal_has_grown:
+            state.shorten_wal()
         if progress is not None:
             progress(len(batch))
 

@@ -26,6 +26,7 @@ from mnemolog.services.node.following.follow import (
 class Projections:
     """State, text and vectors below `directory`. `model` None: no vectors.
 
+    What is not as it was written is made anew, unless it is to be taken `as_it_is`, to be compared.
     `shared` is a vector index that several nodes have in common: it is searched, and told what is
     new, but made, compared and closed by others.
     """
@@ -37,6 +38,8 @@ class Projections:
         projected: Projected,
         model: Model | None,
         shared: VectorIndex | None = None,
+        *,
+        as_it_is: bool = False,
     ) -> None:
         from mnemolog.projections.text.index import TantivyText
 
@@ -45,7 +48,13 @@ class Projections:
         self.model = model
         with _told_as_state_error(directory / "state"):
             self.states = [
-                PartitionState(directory / "state" / f"p{p:04d}.db", p, partitions, projected)
+                PartitionState(
+                    directory / "state" / f"p{p:04d}.db",
+                    p,
+                    partitions,
+                    projected,
+                    as_it_is=as_it_is,
+                )
                 for p in range(partitions)
             ]
         self.text: TextIndex = TantivyText(directory / "text")
@@ -61,6 +70,7 @@ class Projections:
         with _told_as_state_error(self.directory / "state"):
             for state in self.states:
                 follow_state(log, state, progress=progress)
+                state.seal()
         follow_text(log, self.text, self.projected, progress)
         if self.vectors is not None and self.model is not None:
             follow_vectors(log, self.vectors, self.projected, self.model.name, progress)
@@ -87,6 +97,7 @@ class Projections:
         """A hash per part (`state/0/memory`, `text/…`, `vectors/…`), equal for equal contents."""
         found = self.state_digest()
         found |= {f"void/{state.partition}": state.void_digest() for state in self.states}
+        found |= {f"state/{one.partition}": one.broken for one in self.states if one.broken}
         found |= {f"text/{space}": value for space, value in self.text.digest().items()}
         if self.vectors is not None and self.model is not None and self.shared is None:
             found |= {

@@ -94,7 +94,9 @@ def rebuild_offline(
         fresh = _build(log, directory, projected, model, progress)
         try:
             if verify:
-                live = Projections(directory / "projections", log.partitions, projected, model)
+                live = Projections(
+                    directory / "projections", log.partitions, projected, model, as_it_is=True
+                )
                 try:
                     live.catch_up(log)
                     return _compare(log, live, fresh)
