@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
+from rich.markup import escape
 
 from mnemolog.events.log import LogError
 from mnemolog.infra.settings import Settings
@@ -31,6 +32,8 @@ from mnemolog.services.cli.show import (
 from mnemolog.services.node.following.follow import ReadableLog
 from mnemolog.services.node.kafka.logs import reading
 from mnemolog.services.told import FactRow, Thing, life_of
+from mnemolog.services.verifying import MIN_HEAD, Known, PartitionReport, readable_head
+from mnemolog.services.verifying import verify as walk
 
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs: JSON.")
 
@@ -124,37 +127,73 @@ def log_(
     console().print(grid)
 
 
-@audit.command(epilog="\b\nExample:\n  mnemolog audit verify --data ./store")
+@audit.command(
+    epilog="\b\nExamples:\n  mnemolog audit verify --data ./store\n"
+    "  mnemolog audit verify --data ./backup --expect-head 5d41c9f0a3b2e871"
+)
+@click.option(
+    "--expect-head",
+    "expected",
+    multiple=True,
+    metavar="HASH",
+    help="A head noted earlier, which must be on the chain; several: repeat it.",
+)
 @data_option
 @log_option
 @JSON
 @click.pass_context
-def verify(ctx: click.Context, data: str | None, log: str | None, as_json: bool) -> None:
-    """Walk the chain of decisions: tells whether a record was changed, removed or swapped."""
+def verify(
+    ctx: click.Context,
+    expected: tuple[str, ...],
+    data: str | None,
+    log: str | None,
+    as_json: bool,
+) -> None:
+    """Walk the chain of decisions: tells whether a record was changed, removed or swapped.
+
+    What comes after the last decision that the state beside the log has seen, or after a head that
+    you noted earlier, nothing vouches for: note the heads that are shown, elsewhere, and give them
+    with --expect-head.
+    """
     store = _open(ctx, data, log)
-    known: dict[int, audits.Known] = {}
+    known: dict[int, Known] = {}
     for partition in range(store.log.partitions):
         view = _state(store, partition)
         if view is not None:
-            known[partition] = audits.Known(*view.head())
-    with progress_bar("Verifying", hidden=as_json) as progress:
-        reports = audits.verify(store.log, known, progress)
+            known[partition] = Known(*view.head())
+    try:
+        heads = [readable_head(one) for one in expected]
+        with progress_bar("Verifying", hidden=as_json) as progress:
+            reports = walk(store.log, known, progress, expected=heads)
+    except LogError as error:
+        raise fail(str(error)) from None
     whole = not any(report.problems for report in reports)
     if as_json:
         print_json({"whole": whole, "partitions": [msgspec.to_builtins(one) for one in reports]})
     else:
-        grid = table("partition", "calls", "decisions", "counting", "void", "refused", "head")
-        for one in reports:
-            numbers = (one.partition, one.calls, one.decisions, one.counting, one.void, one.refused)
-            add_row(grid, *[str(number) for number in numbers], one.head[:16])
-        out = console()
-        out.print(grid)
-        for one in reports:
-            for problem in one.problems:
-                out.print(f"[red]partition {one.partition}:[/red] {problem}")
-        out.print("The log is whole." if whole else "[bold red]The log is not whole.[/bold red]")
+        _print_verified(reports, whole, vouched=bool(expected) or len(known) == len(reports))
     if not whole:
         ctx.exit(1)
+
+
+def _print_verified(reports: list[PartitionReport], whole: bool, *, vouched: bool) -> None:
+    out = console()
+    grid = table("partition", "calls", "decisions", "counting", "void", "refused", "head")
+    for one in reports:
+        numbers = (one.partition, one.calls, one.decisions, one.counting, one.void, one.refused)
+        add_row(grid, *[str(number) for number in numbers], one.head[:MIN_HEAD])
+    out.print(grid)
+    for one in reports:
+        for problem in one.problems:
+            out.print(f"[red]partition {one.partition}:[/red] {escape(visible(problem))}")
+        for note in one.notes:
+            out.print(f"[yellow]partition {one.partition}:[/yellow] {note}")
+    out.print("The log is whole." if whole else "[bold red]The log is not whole.[/bold red]")
+    if whole and not vouched:
+        out.print(
+            "There is no state beside it: whether its end was cut off cannot be told. Note its "
+            "heads now, and give them with --expect-head."
+        )
 
 
 class _Store(NamedTuple):
