@@ -23,6 +23,7 @@ from mnemolog.services.counted import Counted
 from mnemolog.services.decider.decide import Deciding, Inputs
 from mnemolog.services.decider.partition import Made, PartitionDecider
 from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.failing import ENDING
 from mnemolog.services.node.kafka.arrivals import Arrivals
 
 FOLLOW_BATCH: Final = 500
@@ -176,7 +177,9 @@ class Partition:
                 self.trouble = str(error)
                 await self._pause(wait_s)
                 wait_s = min(wait_s * 2, RETRY_MOST_S)
-            except Exception as error:
+            except ENDING:
+                raise
+            except BaseException as error:
                 _log.error("a partition cannot go on", partition=self.number, exc_info=True)
                 self._stop_visibly(f"{type(error).__name__}: {error}")
 
