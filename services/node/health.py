@@ -31,7 +31,7 @@ from mnemolog.services.node.following.still_there import Opened, log_files, log_
 if TYPE_CHECKING:
     from mnemolog.services.node.node import Node
 
-PAUSE_S, PAUSE_MOST_S = 1.0, 30.0
+PAUSE_S, PAUSE_MOST_S = 1.0, 10.0
 """Before what failed is tried again: longer each time, up to so long."""
 PROBE_BYTES = 64 * 1024
 
@@ -47,7 +47,7 @@ class Failure(msgspec.Struct):
     at: str
     asked: Asked | None
     again_s: float
-    pause_s: float = PAUSE_S
+    pause_s: float
     trying: Future[None] | None = None
 
 
@@ -89,7 +89,7 @@ class Condition:
             failure = self._told(error)
             now_s = time.monotonic()
             at = datetime.now(UTC).isoformat(" ", "seconds")
-            self._failures[kind] = Failure(str(failure), at, asked, now_s + PAUSE_S)
+            self._failures[kind] = Failure(str(failure), at, asked, now_s + PAUSE_S, PAUSE_S)
             if failure is error:
                 raise
             raise failure from error
