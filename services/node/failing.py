@@ -4,6 +4,8 @@ line on the log, and not the same line for ever."""
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,15 +22,28 @@ ENDING: Final = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, Syste
 what it did not expect raises a `BaseException` of its own."""
 MAX_WORDS = 500
 _FULL = ("disk is full", "No space left on device")
+_PERHAPS = "disk I/O error"
+"""So SQLite says that it has no room for a file that it needs beside a database."""
+_LITTLE = 64 * 1024
 
 
-def disk_is_full(error: BaseException | None) -> bool:
-    """Whether an error, or what it came from, is that there is no room."""
-    while error is not None:
-        if any(words in str(error) for words in _FULL):
+def disk_is_full(error: BaseException, directory: Path) -> bool:
+    """Whether an error, or what it came from, is that there is no room in `directory`."""
+    met: BaseException | None = error
+    while met is not None:
+        words = str(met)
+        if any(one in words for one in _FULL) or (_PERHAPS in words and _room(directory) < _LITTLE):
             return True
-        error = error.__cause__ or error.__context__
+        met = met.__cause__ or met.__context__
     return False
+
+
+def _room(directory: Path) -> float:
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return math.inf
+    return found.f_bavail * found.f_frsize
 
 
 def full_disk(directory: Path) -> str:
@@ -41,7 +56,7 @@ def full_disk(directory: Path) -> str:
 def told(error: BaseException, directory: Path) -> str:
     """A sentence for whoever asked for what failed: what it met, and what to do where that is
     known. Nothing in `directory` need be made anew because its disk is full."""
-    if disk_is_full(error):
+    if disk_is_full(error, directory):
         return full_disk(directory)
     if isinstance(error, (IndexDamaged, LogError, StateError, Unavailable)):
         return str(error)

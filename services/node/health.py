@@ -104,7 +104,7 @@ class Condition:
         directory = self._node.settings.data_dir
         if not isinstance(error, Unavailable):
             return Unavailable(f"The call failed inside the service: {told(error, directory)}")
-        if disk_is_full(error) and full_disk(directory) not in str(error):
+        if disk_is_full(error, directory) and full_disk(directory) not in str(error):
             return Unavailable(f"{error}. {full_disk(directory)}")
         return error
 

@@ -181,7 +181,7 @@ def test_a_full_disk_is_told_as_such_wherever_it_was_met(tmp_path: Path) -> None
     for cause in met:
         error = RuntimeError("`mnemolog rebuild` makes it anew")
         error.__cause__ = cause
-        assert disk_is_full(error)
+        assert disk_is_full(error, tmp_path)
         assert f"The disk that {tmp_path} is on is full" in told(error, tmp_path)
         assert "rebuild" not in told(error, tmp_path)
     assert told(Panic("out of bounds"), tmp_path) == "Panic: out of bounds"

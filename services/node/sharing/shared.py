@@ -165,7 +165,7 @@ class SharedService:
             raise Unavailable(str(error)) from error
         except BaseException as error:
             words = told(error, self.settings.data_dir)
-            if isinstance(error, OSError) and not disk_is_full(error):
+            if isinstance(error, OSError) and not disk_is_full(error, self.settings.data_dir):
                 words = error.strerror or words
                 words = f"{self.settings.data_dir} cannot be used as the data directory: {words}"
             elif not isinstance(error, (LogError, StateError)):
