@@ -115,6 +115,14 @@ class Unavailable(Exception):
     and how to ask again."""
 
 
+def ask_again(key: str) -> str:
+    """How to learn what became of a call whose outcome is open."""
+    return (
+        "The call may still be carried out; ask again under the idempotency key "
+        f"{key!r} to learn its outcome"
+    )
+
+
 class Service(Protocol):
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         """Carry out one call. Raises `Unavailable`; every other failure is in the answer."""

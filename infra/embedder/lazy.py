@@ -101,7 +101,7 @@ class BackgroundEmbedder:
             embedder = OnnxEmbedder.load(model, self.directory)
             # The first run of a session is slower than the rest; better here than for a caller.
             embedder.embed_query("ready")
-        except Exception as error:
+        except BaseException as error:  # The tokenizer's own errors are no `Exception`.
             with self._lock:
                 self._failed_files = files
                 self._reason = (

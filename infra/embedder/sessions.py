@@ -8,6 +8,7 @@ instead of 9.8, two callers get 194 texts a second done instead of 148.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -15,6 +16,8 @@ from typing import Any
 
 CROWD_S = 0.25
 """After two calls overlapped, calls are taken to come in company for this long."""
+
+_log = logging.getLogger(__name__)
 
 
 class Sessions:
@@ -57,7 +60,11 @@ class Sessions:
             return self._crowd or self._alone
 
     def _open_crowd(self) -> None:
-        self._crowd = _open(self._path, 1)
+        """One that cannot be opened is done without: the other does the same, if more slowly."""
+        try:
+            self._crowd = _open(self._path, 1)
+        except Exception as error:
+            _log.warning("No second session of the model could be opened: %s", error)
 
 
 def _open(path: str, threads: int) -> Any:

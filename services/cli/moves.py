@@ -54,7 +54,7 @@ def move_store(found: Settings, directory: Path, as_json: bool) -> None:
 
 def _locked(found: Settings, directory: Path, progress: Callable[[int, int], None]) -> Moved:
     """With the directory's lock, so that nobody writes to the store meanwhile."""
-    from mnemolog.services.node.sharing.holder import DirectoryLock
+    from mnemolog.services.node.sharing.lock import DirectoryLock
 
     lock = DirectoryLock(directory / "lock")
     if not lock.take():

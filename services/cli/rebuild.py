@@ -9,20 +9,18 @@ from collections.abc import Callable
 import click
 import msgspec
 
-from mnemolog.events.log import LogError
-from mnemolog.infra.settings import Settings
-from mnemolog.projections.ports import IndexDamaged
-from mnemolog.projections.state.store import StateError
+from mnemolog.infra.settings import Settings, SettingsError
 from mnemolog.services.api import Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.cli.common import catalogue, data_option, log_option
 from mnemolog.services.cli.common import settings as settings_of
 from mnemolog.services.cli.show import console, fail, print_json, progress_bar
 from mnemolog.services.node.embedding.embedding import model_of
+from mnemolog.services.node.failing import ENDING, told
 from mnemolog.services.node.following.rebuild import Report, rebuild_offline
 from mnemolog.services.node.kafka.logs import with_its_log
-from mnemolog.services.node.sharing.guest import Guest, HolderLost
-from mnemolog.services.node.sharing.holder import DirectoryLock
+from mnemolog.services.node.sharing.guest import Guest, HolderLost, HolderSilent
+from mnemolog.services.node.sharing.lock import DirectoryLock
 
 
 @click.command(
@@ -57,8 +55,12 @@ def rebuild(
     with progress_bar("Rebuilding", hidden=as_json) as progress:
         try:
             report = _rebuild(settings, catalogue(ctx), verify, accept_log, progress)
-        except (LogError, StateError, IndexDamaged, Unavailable) as error:
+        except (*ENDING, SettingsError):
+            raise
+        except Unavailable as error:
             raise fail(str(error)) from None
+        except BaseException as error:
+            raise fail(told(error, settings.data_dir)) from None
     if as_json:
         print_json(report)
     else:
@@ -107,11 +109,13 @@ async def _through_holder(
     settings: Settings, verify: bool, progress: Callable[[int, int], None]
 ) -> Report | None:
     """None when nobody answers: the holder is just starting, or just ending."""
-    guest = await Guest.connect(settings.data_dir)
+    guest = await Guest.connect(settings.data_dir, settings.call_timeout_s)
     if guest is None:
         return None
     try:
         return msgspec.convert(await guest.rebuild(verify, progress), Report)
+    except HolderSilent as silent:
+        raise Unavailable(f"{silent}; the rebuild may still go on there") from None
     except HolderLost:
         raise Unavailable("The process that holds the data directory ended meanwhile") from None
     finally:

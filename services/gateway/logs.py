@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
+
+
+class _Stderr(io.StringIO):
+    """Where it cannot be written to, a line is lost: a disk that has no room for it must not keep
+    a caller from the answer that says so."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return sys.stderr.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def to_stderr() -> None:
@@ -20,7 +36,7 @@ def to_stderr() -> None:
             ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(_Stderr()),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 import msgspec
@@ -54,14 +54,31 @@ class Answering:
             await asyncio.sleep(pause_s)
             pause_s = min(0.02, pause_s * 1.5)
 
+    def again(self, asked: Asked) -> Future[None]:
+        """Whether a read that failed still fails; it is not recorded, nor told to anybody."""
+        assert asked.tool is not None
+        threads = self._heavy if asked.tool.heavy else self.threads
+        return threads.submit(self._try, asked)
+
     def close(self) -> None:
         self.threads.shutdown()
         self._host.embedding.stop_passages()
         self._heavy.shutdown(cancel_futures=True)
 
+    def _try(self, asked: Asked) -> None:
+        self._found(asked, last=True)
+
     def _read(self, asked: Asked, last: bool) -> Answer | None:
         """Answer from the projections, then have the call recorded with what it returned. None:
         what the tool awaits is not there yet, and this is not the `last` time it is asked."""
+        found = self._found(asked, last)
+        if found is None:
+            return None
+        answer, answered = found
+        self._record(replace(asked, call=replace(asked.call, answered=answered)))
+        return answer
+
+    def _found(self, asked: Asked, last: bool) -> tuple[Answer, Answered] | None:
         host, tool, call, partition = self._host, asked.tool, asked.call, asked.partition
         assert tool is not None and tool.answer is not None
         embedding = host.embedding
@@ -95,8 +112,7 @@ class Answering:
             )
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
-        self._record(replace(asked, call=replace(call, answered=answered)))
-        return Answer(reply=reply, position=f"{partition}:{position}")
+        return Answer(reply=reply, position=f"{partition}:{position}"), answered
 
 
 def _there(answer: Answer | None) -> Answer:

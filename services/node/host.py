@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mnemolog.projections.vectors.tail import TailedVectors
     from mnemolog.services.node.embedding.embedding import Embedding
     from mnemolog.services.node.embedding.late import LateVectors
+    from mnemolog.services.node.health import Condition
 
 
 class Host(Protocol):
@@ -31,6 +32,7 @@ class Host(Protocol):
     late: LateVectors
     shared: TailedVectors | None
     clock: Callable[[], int]
+    condition: Condition
 
     @property
     def log(self) -> ReadableLog: ...

@@ -20,7 +20,15 @@ from mnemolog.events.envelope import Call, Refusal
 from mnemolog.events.log import Log
 from mnemolog.infra.settings import Settings, qdrant_api_key
 from mnemolog.projections.state.store import PartitionState
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.api import (
+    Answer,
+    Event,
+    Follow,
+    Progress,
+    Request,
+    Unavailable,
+    ask_again,
+)
 from mnemolog.services.catalogue import Catalogue, Rules
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.clock import DecisionTime
@@ -34,6 +42,7 @@ from mnemolog.services.node.following.follow import ReadableLog
 from mnemolog.services.node.following.positions import Positions, place_after, reached
 from mnemolog.services.node.following.projections import Projections
 from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.health import Condition
 from mnemolog.services.node.upkeep import Upkeep
 from mnemolog.services.node.vectors.feeder import Feeder
 from mnemolog.services.node.vectors.opening import EDGE, open_tailed
@@ -86,6 +95,7 @@ class Node(ABC):
         self.embedding = Embedding(settings)
         self.shared = shared_vectors(settings, self.model)
         self.answering = Answering(self, self._record, settings.describe_wait_s)
+        self.condition = Condition(self)
         self.upkeep = Upkeep(self)
         self._importing = ThreadPoolExecutor(1, thread_name_prefix="carry-out")
         self._feeder: Feeder | None = None
@@ -161,15 +171,31 @@ class Node(ABC):
                 await self._reached(request, asked.partition)
             assert asked.tool is not None
             if asked.tool.reads:
-                return await self.answering.answer(asked)
+                with self.condition.met("read", asked):
+                    return await self._answered(asked)
         except Refused as refused:
-            return await self._decided(_refused(asked, refused))
-        if asked.tool.carry_out is not None:
-            asked = await self._carried_out(asked, request, progress)
-        return await self._decided(asked)
+            asked = _refused(asked, refused)
+        with self.condition.met("write"):
+            if asked.refused is None and asked.tool is not None and asked.tool.carry_out:
+                asked = await self._carried_out(asked, request, progress)
+            return await self._decided(asked)
 
     def read(self, call: Call, *, internal: bool = True) -> Asked:
         return self.catalogue.read(call, self.log.partitions, internal=internal)
+
+    async def _answered(self, asked: Asked) -> Answer:
+        """A read's answer. Those that take seconds wait for each other, so they have no limit of
+        their own; the others have one, all they may wait for included."""
+        assert asked.tool is not None
+        if asked.tool.heavy:
+            return await self.answering.answer(asked)
+        given = self.settings
+        limit_s = given.call_timeout_s + given.model_wait_s + given.describe_wait_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self.answering.answer(asked)
+        except TimeoutError:
+            raise Unavailable(f"No answer within {limit_s:g} s; ask again") from None
 
     async def _carried_out(
         self, asked: Asked, request: Request, progress: Progress | None
@@ -208,6 +234,8 @@ class Node(ABC):
 
     async def health(self) -> dict[str, Any]:
         reasons = self._reasons()
+        met = self.condition.reasons()
+        reasons += [one for one in met if not any(said in one for said in reasons)]
         status = self.embedder.poll()
         ready = status in ("ready", "loading")
         vectors = self._vectors_health()
@@ -274,6 +302,7 @@ class Node(ABC):
 
     def _begin(self) -> None:
         self._begun = True
+        self.condition.look()
         self.late.start()
         self.upkeep.start()
 
@@ -327,7 +356,5 @@ def shared_vectors(settings: Settings, model: Model | None) -> TailedVectors | N
 
 
 def in_doubt(call: Call, timeout_s: float) -> Unavailable:
-    return Unavailable(
-        f"No decision within {timeout_s:g} s. The call may still be carried out; ask again under "
-        f"the idempotency key {call.idempotency_key or call.id!r} to learn its outcome"
-    )
+    key = call.idempotency_key or call.id
+    return Unavailable(f"No decision within {timeout_s:g} s. {ask_again(key)}")

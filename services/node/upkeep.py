@@ -1,18 +1,16 @@
 """A node's upkeep: indexes made durable, write-ahead files kept short, a model that was installed
-meanwhile noticed."""
+meanwhile noticed, what is open and what failed looked after."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import structlog
 
+from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.host import Host
-
-if TYPE_CHECKING:
-    pass
 
 EVERY_S = 1.0
 COMMIT_AFTER_S = 15.0
@@ -29,6 +27,8 @@ class Upkeep:
     def __init__(self, host: Host) -> None:
         self.shown = 0
         self._host = host
+        self._before = self._committed = 0
+        self._committed_s = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
@@ -41,24 +41,33 @@ class Upkeep:
             self._thread.join()
 
     def _run(self) -> None:
-        before = committed = self.shown
-        committed_s = time.monotonic()
+        """Whatever fails is tried again the next time round, and keeps nothing else from it."""
+        complaints = Complaints(_log)
+        steps: list[tuple[str, Callable[[], object]]] = [
+            ("a model could not be looked for", lambda: self._host.embedding.embedder.poll()),
+            ("the vector server could not be asked", self._refresh),
+            ("write-ahead files could not be shortened", self._shorten),
+            ("the indexes could not be made durable", self._commit),
+            ("the store could not be looked after", self._host.condition.look),
+        ]
         while not self._stopping.wait(EVERY_S):
-            self._host.embedding.embedder.poll()
-            if self._host.shared is not None:
-                self._host.shared.refresh()
-            self._shorten()
-            shown, now_s = self.shown, time.monotonic()
-            idle, before = shown == before, shown
-            due = shown - committed >= COMMIT_AFTER or now_s - committed_s >= COMMIT_AFTER_S
-            if shown == committed or not (idle or due):
-                continue
-            try:
-                with self._host.using.shared():
-                    self._host.projections.commit()
-                committed, committed_s = shown, now_s
-            except Exception as error:
-                _log.error("the indexes could not be made durable", error=str(error))
+            for what, step in steps:
+                with complaints.about(what):
+                    step()
+
+    def _refresh(self) -> None:
+        if self._host.shared is not None:
+            self._host.shared.refresh()
+
+    def _commit(self) -> None:
+        shown, now_s = self.shown, time.monotonic()
+        idle, self._before = shown == self._before, shown
+        due = shown - self._committed >= COMMIT_AFTER or now_s - self._committed_s >= COMMIT_AFTER_S
+        if shown == self._committed or not (idle or due):
+            return
+        with self._host.using.shared():
+            self._host.projections.commit()
+        self._committed, self._committed_s = shown, now_s
 
     def _shorten(self) -> None:
         with self._host.using.shared():

@@ -85,7 +85,7 @@ class Embedding:
         for text in wanted:
             try:
                 vectors[text] = embedder.embed_passage(text).tobytes()
-            except Exception as error:
+            except BaseException as error:
                 # Deciding goes on without it, as without a model.
                 _log.error("a text could not be embedded", characters=len(text), error=str(error))
         return Inputs(self.named, vectors)

@@ -24,6 +24,7 @@ from mnemolog.projections.state.view import View
 from mnemolog.services.api import Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.late import Queue, Ready, Sweep, Swept
+from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.host import Host
 
 BATCH = 16
@@ -39,6 +40,8 @@ times as long as it takes."""
 
 PAUSE_S, FAILED_MOST_S, LEFTOVER_MOST_S = 0.1, 5.0, 60.0
 """Before what failed, or what was left over, is tried again: longer each time, up to so long."""
+
+PUT_OFF = "embedding of missing vectors was put off"
 
 _log = structlog.get_logger("mnemolog.embed")
 
@@ -71,6 +74,7 @@ class LateVectors:
         """By queue and partition what could not be described as it has been since then. It is
         tried again after a pause, and nobody waits for it."""
         self._told_s = 0.0
+        self._complaints = Complaints(_log)
         self._shown = {
             (queue.tool, state.partition): queue.last_noted(
                 state.reader(), host.embedding.model.name
@@ -166,13 +170,14 @@ class LateVectors:
             self._running = left or self._wake.is_set()
 
     def _try(self, sweep: bool, drain: bool) -> bool:
+        """Whether it worked; whatever it met, it is tried again after a pause."""
         try:
             self._embed_all(sweep, drain)
+        except BaseException as error:
+            self._complaints.of(PUT_OFF, error)
+        else:
+            self._complaints.gone(PUT_OFF)
             return True
-        except Unavailable as error:
-            _log.warning("embedding of missing vectors was put off", reason=str(error))
-        except Exception:
-            _log.error("embedding of missing vectors failed", exc_info=True)
         self._sweep.set()
         self._drain.set()
         return False

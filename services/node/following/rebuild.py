@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
 from mnemolog.infra.embedder.catalogue import Model
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.projection import Projected
 from mnemolog.services.api import Progress
+from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.following.belongs import check_not_shorter
 from mnemolog.services.node.following.follow import ReadableLog
 from mnemolog.services.node.following.projections import Projections
@@ -23,6 +27,8 @@ from mnemolog.services.node.vectors.opening import EDGE
 
 if TYPE_CHECKING:
     from mnemolog.services.node.node import Node
+
+_log = structlog.get_logger("mnemolog.rebuild")
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -47,33 +53,48 @@ def _rebuild_live(node: Node, verify: bool, progress: Progress) -> Report:
     # Shared vectors are not this node's: they are made anew beside, too, and switched at the end.
     own = node.model if node.shared is None else None
     projected = node.catalogue.projected
-    fresh = _build(node.log, directory, projected, own, progress)
-    try:
-        with node.paused():
-            fresh.catch_up(node.log)
-            if verify:
-                return _compare(node.log, node.projections, fresh)
-            report = _compare(node.log, None, fresh)
-            fresh.close()
-            with node.using.alone():
-                # Closed before its directory moves: what it still has to write goes by the path.
-                node.projections.close()
-                _swap(directory)
-                node.projections = Projections(
-                    directory / "projections",
-                    node.log.partitions,
-                    projected,
-                    node.model,
-                    node.shared,
-                )
-            node.use_states(node.projections.states)
-        shutil.rmtree(directory / "projections.old", ignore_errors=True)
-        if node.shared is not None and node.model is not None:
-            rebuild_shared(node.settings, projected, node.model, node.log)
-        return report
-    finally:
+    with _built(node.log, directory, projected, own, progress) as fresh, node.paused():
+        fresh.catch_up(node.log)
+        if verify:
+            return _compare(node.log, node.projections, fresh)
+        report = _compare(node.log, None, fresh)
         fresh.close()
-        shutil.rmtree(directory / "projections.new", ignore_errors=True)
+        _switch(node)
+    shutil.rmtree(directory / "projections.old", ignore_errors=True)
+    if node.shared is not None and node.model is not None:
+        rebuild_shared(node.settings, projected, node.model, node.log)
+    return report
+
+
+def _switch(node: Node) -> None:
+    """Put what was made anew in the place of what a paused node has open; what there was goes on
+    where that cannot be opened."""
+    directory = node.directory
+
+    def opened() -> Projections:
+        return Projections(
+            directory / "projections",
+            node.log.partitions,
+            node.catalogue.projected,
+            node.model,
+            node.shared,
+        )
+
+    with node.using.alone():
+        # Closed before its directory moves: what it still has to write goes by the path.
+        # If it cannot be closed in order it is all the more to be replaced.
+        with Complaints(_log).about("the old projections could not be closed in order"):
+            node.projections.close()
+        try:
+            _swap(directory)
+            node.projections = opened()
+        except BaseException:
+            _swap_back(directory)
+            node.projections = opened()
+            node.projections.catch_up(node.log)
+            raise
+        finally:
+            node.use_states(node.projections.states)
 
 
 def rebuild_offline(
@@ -91,8 +112,7 @@ def rebuild_offline(
     with reading(settings) as (log, directory):
         if not accept_log:
             check_not_shorter(log, directory / "projections")
-        fresh = _build(log, directory, projected, model, progress)
-        try:
+        with _built(log, directory, projected, model, progress) as fresh:
             if verify:
                 live = Projections(
                     directory / "projections", log.partitions, projected, model, as_it_is=True
@@ -103,11 +123,8 @@ def rebuild_offline(
                 finally:
                     live.close()
             report = _compare(log, None, fresh)
-        finally:
             fresh.close()
-            if verify:
-                shutil.rmtree(directory / "projections.new", ignore_errors=True)
-        _swap(directory)
+            _swap(directory)
         if accept_log and (directory / "projections.old").exists():
             (directory / "projections.old").rename(_unused(directory / "projections.kept"))
         shutil.rmtree(directory / "projections.old", ignore_errors=True)
@@ -116,18 +133,34 @@ def rebuild_offline(
         return report
 
 
-def _build(
+@contextmanager
+def _built(
     log: ReadableLog,
     directory: Path,
     projected: Projected,
     model: Model | None,
     progress: Progress,
-) -> Projections:
+) -> Iterator[Projections]:
+    """Projections made anew, beside those that are there. In the end nothing of them is left there,
+    however it ends: what was not put in the place of the old is of no use, and takes room."""
     beside = directory / "projections.new"
     shutil.rmtree(beside, ignore_errors=True)
-    fresh = Projections(beside, log.partitions, projected, model)
+    fresh: Projections | None = None
+    try:
+        fresh = Projections(beside, log.partitions, projected, model)
+        _bring_up(fresh, log, progress)
+        yield fresh
+    finally:
+        # What cannot be closed in order is deleted all the same.
+        with suppress(BaseException):
+            if fresh is not None:
+                fresh.close()
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _bring_up(fresh: Projections, log: ReadableLog, progress: Progress) -> None:
     decisions = sum(log.end(p).decisions for p in range(log.partitions))
-    total = decisions * (2 if model is None else 3)
+    total = decisions * (2 if fresh.model is None else 3)
     done = 0
 
     def advance(count: int) -> None:
@@ -135,13 +168,7 @@ def _build(
         done += count
         progress(min(done, total), total)
 
-    try:
-        fresh.catch_up(log, advance)
-    except BaseException:
-        fresh.close()
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
-    return fresh
+    fresh.catch_up(log, advance)
 
 
 def _compare(log: ReadableLog, live: Projections | None, fresh: Projections) -> Report:
@@ -181,3 +208,11 @@ def _swap(directory: Path) -> None:
     if (directory / "projections").exists():
         (directory / "projections").rename(old)
     (directory / "projections.new").rename(directory / "projections")
+
+
+def _swap_back(directory: Path) -> None:
+    """As it was before `_swap`, whatever it came to."""
+    old, there = directory / "projections.old", directory / "projections"
+    if old.exists():
+        shutil.rmtree(there, ignore_errors=True)
+        old.rename(there)

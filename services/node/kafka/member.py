@@ -67,7 +67,7 @@ class Member:
 
     @property
     def running(self) -> bool:
-        return self._app is not None and not self._ended()
+        return not self._ended()
 
     async def restart(self) -> None:
         """A new app in place of one that has ended or does nothing."""
@@ -87,9 +87,10 @@ class Member:
                 _log.warning(
                     "a Faust worker could not be started", group=self.group, error=str(error)
                 )
+                await self._end()  # So that it is seen not to run, and tried again.
 
     def _ended(self) -> bool:
-        return bool(self._app.crashed or self._app.should_stop)
+        return self._app is None or bool(self._app.crashed or self._app.should_stop)
 
     async def _end(self) -> None:
         app, self._app = self._app, None

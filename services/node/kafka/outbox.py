@@ -123,5 +123,5 @@ class Outbox:
         try:
             if self._reads.get(partition):
                 await self._append(partition)
-        except LogError as error:
+        except Exception as error:
             _log.warning("records of reads were lost", partition=partition, reason=str(error))

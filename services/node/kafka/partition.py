@@ -27,6 +27,7 @@ from mnemolog.services.decider.clock import DecisionTime
 from mnemolog.services.decider.decide import Deciding, Inputs
 from mnemolog.services.decider.partition import Made, PartitionDecider
 from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.failing import ENDING
 from mnemolog.services.node.following.follow import (
     ReadableLog,
     counted_after,
@@ -199,7 +200,9 @@ class Partition:
                 sentence = f"{error or type(error).__name__}"
                 await self._try_again("a partition cannot go on", sentence, wait_s)
                 wait_s = min(wait_s * 2, RETRY_MOST_S)
-            except Exception as error:
+            except ENDING:
+                raise
+            except BaseException as error:
                 _log.error("a partition cannot go on", partition=self.number, exc_info=True)
                 self._stop_visibly(f"{type(error).__name__}: {error}")
 

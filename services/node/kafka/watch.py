@@ -66,6 +66,8 @@ class Watch:
                 self.away = None
             except (LogError, TimeoutError) as error:
                 self.away = str(error) or "Kafka does not answer"
+            except Exception as error:
+                self.away = f"{type(error).__name__}: {error}"
             now_s = time.monotonic()
             for i, partition in enumerate(self._partitions):
                 stands = (partition.state.next_offset, partition.state.head.next_call)

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from mnemolog.events.arguments import Refused
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable, last_event
+from mnemolog.services.api import (
+    Answer,
+    Event,
+    Follow,
+    Progress,
+    Request,
+    Unavailable,
+    ask_again,
+    last_event,
+)
 from mnemolog.services.node.following.feed import Buffer
+from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
     Ask,
     Told,
@@ -24,16 +36,36 @@ from mnemolog.services.node.sharing.wire import (
 
 MAX_BUFFERED = 1000
 """Events that may wait here for their reader, besides those that wait at the holder."""
+GRACE_S = 5.0
+"""The holder has its own limits, and says more than that it says nothing: this much longer it is
+waited for."""
+
+_log = structlog.get_logger("mnemolog.shared")
 
 
 class HolderLost(Exception):
     """The connection broke; whether the call was carried out is not known."""
 
 
+class HolderSilent(Unavailable):
+    """The holder is there, and says nothing: it was stopped, or hangs."""
+
+
 class Guest:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Asks the holder, and waits as long as it gives signs of life about what it was asked."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        data_dir: Path,
+        timeout_s: float,
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._data_dir = data_dir
+        self._silence_s = timeout_s + GRACE_S
+        self._heard_s: dict[int, float] = {}
         self._waiting: dict[int, asyncio.Future[Told]] = {}
         self._progress: dict[int, Callable[[int, int], None]] = {}
         self._streams: dict[int, Buffer[Told]] = {}
@@ -41,15 +73,21 @@ class Guest:
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def connect(cls, data_dir: Path) -> Guest | None:
-        """A connection to the holder of `data_dir`; None when nobody answers there."""
+    async def connect(cls, data_dir: Path, timeout_s: float) -> Guest | None:
+        """A connection to the holder of `data_dir`; None when nobody answers there. A holder that
+        says nothing for somewhat longer than `timeout_s` is not waited for."""
         try:
-            return cls(*await asyncio.open_unix_connection(str(socket_path(data_dir))))
+            reader, writer = await asyncio.open_unix_connection(str(socket_path(data_dir)))
         except OSError:
             return None
+        return cls(reader, writer, data_dir, timeout_s)
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
-        told = await self._ask(progress, op="call", request=request)
+        try:
+            told = await self._ask(progress, op="call", request=request)
+        except HolderSilent as silent:
+            key = request.idempotency_key or request.call_id
+            raise HolderSilent(f"{silent}. {ask_again(key)}") from None
         assert told.answer is not None
         return told.answer
 
@@ -68,10 +106,16 @@ class Guest:
         told: Told | None = None
         try:
             write_frame(self._writer, Ask(id=number, op="events", follow=follow))
-            await self._writer.drain()
-            while (told := await buffer.take()) is not None and told.event is not None:
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    await self._writer.drain()
+                    told = await buffer.take()
+            except TimeoutError:
+                raise self._silent() from None
+            while told is not None and told.event is not None:
                 position = told.event.position
                 yield told.event
+                told = await buffer.take()
         except ConnectionError:
             raise HolderLost from None
         finally:
@@ -109,21 +153,46 @@ class Guest:
             self._progress[number] = progress
         try:
             write_frame(self._writer, Ask(id=number, **fields))
-            await self._writer.drain()
-            told = await future
+            told = await self._told(number, future)
         except ConnectionError:
             raise HolderLost from None
         finally:
             self._waiting.pop(number, None)
+            self._heard_s.pop(number, None)
             self._progress.pop(number, None)
         if told.unavailable is not None:
             raise Unavailable(told.unavailable)
         return told
 
+    async def _told(self, number: int, future: asyncio.Future[Told]) -> Told:
+        self._heard_s[number] = time.monotonic()
+        try:
+            async with asyncio.timeout(self._silence_s):
+                await self._writer.drain()
+        except TimeoutError:
+            raise self._silent() from None
+        while True:
+            left_s = self._heard_s[number] + self._silence_s - time.monotonic()
+            await asyncio.wait([future], timeout=max(0.0, left_s))
+            if future.done():
+                return future.result()
+            if left_s <= 0:
+                raise self._silent()
+
+    def _silent(self) -> HolderSilent:
+        holder = DirectoryLock(self._data_dir / "lock").holder()
+        return HolderSilent(
+            f"Process {holder}, which holds {self._data_dir}, has not answered for "
+            f"{self._silence_s:g} s"
+        )
+
     async def _listen(self) -> None:
         try:
             while True:
                 told = told_decoder.decode(await read_frame(self._reader))
+                heard = abs(told.id)
+                if heard in self._heard_s:
+                    self._heard_s[heard] = time.monotonic()
                 if told.progress is not None:
                     if told.id in self._progress:
                         self._progress[told.id](*told.progress)
@@ -135,8 +204,10 @@ class Guest:
                 future = self._waiting.get(told.id)
                 if future is not None and not future.done():
                     future.set_result(told)
-        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
             pass
+        except Exception:
+            _log.error("what the holder says cannot be taken", exc_info=True)
         finally:
             for buffer in self._streams.values():
                 buffer.end()

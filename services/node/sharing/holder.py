@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,12 +14,13 @@ import structlog
 
 from mnemolog.events.arguments import Refused
 from mnemolog.infra.settings import Settings
-from mnemolog.projections.ports import IndexDamaged
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.node.failing import ENDING, Complaints, told
 from mnemolog.services.node.following.rebuild import rebuild_live
 from mnemolog.services.node.kafka.logs import with_its_log
 from mnemolog.services.node.node import Node
+from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
     Ask,
     Told,
@@ -34,44 +33,12 @@ from mnemolog.services.node.sharing.wire import (
 if TYPE_CHECKING:
     from mnemolog.services.node.kafka.projecting import ProjectorNode
 
+BEAT_S = 1.0
+"""How often a guest that waits is told that it is not forgotten."""
+LOOK_S = 1.0
+"""How often it is looked whether others still find the socket."""
+
 _log = structlog.get_logger("mnemolog.holder")
-
-
-class DirectoryLock:
-    """An advisory lock on a file of the data directory; the system lets go of it when the process
-    ends, however it ends."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: int | None = None
-
-    def take(self) -> bool:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return False
-        os.truncate(file, 0)
-        os.write(file, str(os.getpid()).encode())
-        self._file = file
-        return True
-
-    @property
-    def taken(self) -> bool:
-        return self._file is not None
-
-    def holder(self) -> str:
-        """The process id that the holder left in the file."""
-        with contextlib.suppress(OSError):
-            return self.path.read_text().strip() or "unknown"
-        return "unknown"
-
-    def release(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
 
 
 async def _open(settings: Settings, catalogue: Catalogue) -> Node | ProjectorNode:
@@ -92,38 +59,100 @@ async def _open(settings: Settings, catalogue: Catalogue) -> Node | ProjectorNod
 class Holder:
     """The store, opened in this process, and the socket for the others. Needs the lock."""
 
-    def __init__(self, settings: Settings, node: Node | ProjectorNode) -> None:
+    def __init__(self, settings: Settings, node: Node | ProjectorNode, lock: DirectoryLock) -> None:
         self.node = node
+        self._data_dir = settings.data_dir
+        self._lock = lock
         self._path = socket_path(settings.data_dir)
         self._server: asyncio.Server | None = None
+        self._socket: os.stat_result | None = None
+        self._unreachable: str | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._guests: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def open(cls, settings: Settings, catalogue: Catalogue) -> Holder:
-        holder = cls(settings, await _open(settings, catalogue))
-        holder._path.unlink(missing_ok=True)
-        holder._server = await asyncio.start_unix_server(holder._serve, str(holder._path))
-        holder._path.chmod(0o600)
+    async def open(cls, settings: Settings, catalogue: Catalogue, lock: DirectoryLock) -> Holder:
+        holder = cls(settings, await _open(settings, catalogue), lock)
+        try:
+            await holder._listen()
+        except BaseException:
+            await holder.node.aclose()
+            raise
+        holder._looking = asyncio.create_task(holder._keep_listening())
         return holder
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         return await self.node.call(request, progress)
 
     async def health(self) -> dict[str, Any]:
-        return await self.node.health()
+        found = await self.node.health()
+        if self._unreachable is None:
+            return found
+        reasons = [*found["reasons"], self._unreachable]
+        return {**found, "status": "degraded", "reasons": reasons}
 
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         return self.node.events(follow)
 
     async def close(self) -> None:
         """Calls that were taken are decided; guests find another holder."""
+        if self._looking is not None:
+            self._looking.cancel()
         if self._server is not None:
             self._server.close()
-        self._path.unlink(missing_ok=True)
+        if self._is_found():
+            self._path.unlink(missing_ok=True)
         for guest in list(self._guests):
             guest.cancel()
         await asyncio.gather(*self._guests, return_exceptions=True)
         await self.node.aclose()
+
+    async def _listen(self) -> None:
+        """At the path, in place of whatever is there; those who are connected already stay so."""
+        self._path.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._serve, str(self._path))
+        self._path.chmod(0o600)
+        self._socket = self._path.stat()
+        if self._server is not None:
+            self._server.close()
+        self._server = server
+
+    def _is_found(self) -> bool:
+        """Whether what others find at the path is this process's socket."""
+        with contextlib.suppress(OSError):
+            return self._socket is not None and os.path.samestat(self._socket, self._path.stat())
+        return False
+
+    async def _keep_listening(self) -> None:
+        """A socket that was deleted, or has something else in its place, is made again: others
+        could neither hold the directory nor get through."""
+        complaints = Complaints(_log)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            with complaints.about("other processes cannot get through"):
+                try:
+                    await self._look()
+                    self._unreachable = None
+                except OSError as error:
+                    self._unreachable = f"Other processes cannot get through: {error}"
+                    raise
+
+    async def _look(self) -> None:
+        if self._lock.still_taken:
+            if not self._is_found():
+                _log.warning("the socket was gone, and is made again", path=str(self._path))
+                await self._listen()
+            return
+        # Whoever comes next would lock another file, and open the store a second time.
+        if not self._data_dir.is_dir():
+            raise FileNotFoundError(f"{self._data_dir} was moved or deleted while it was in use")
+        if not self._lock.path.exists() and self._lock.take():
+            _log.warning("the lock was deleted, and is taken again", path=str(self._lock.path))
+            return
+        raise FileExistsError(
+            f"{self._lock.path} was replaced while it was in use, so another process may have "
+            "opened the store; end one of them"
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -140,7 +169,7 @@ class Holder:
                 work = asyncio.create_task(self._answer(ask, writer))
                 asks[ask.id] = work
                 work.add_done_callback(partial(asks.pop, ask.id))
-        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
             pass
         except asyncio.CancelledError:
             pass  # by `close`; asyncio would write a traceback for a handler that was cancelled
@@ -151,30 +180,37 @@ class Holder:
             writer.close()
 
     async def _answer(self, ask: Ask, writer: asyncio.StreamWriter) -> None:
-        told = Told(id=ask.id)
+        """Whatever happens, whoever asked is told."""
+        answer = Told(id=ask.id)
         try:
-            if ask.op == "call" and ask.request is not None:
-                told.answer = await self.call(ask.request, _teller(ask, writer))
-            elif ask.op == "health":
-                told.result = await self.health()
-            elif ask.op == "events" and ask.follow is not None:
-                await self._tell(ask.id, ask.follow, writer)
-            elif ask.op == "rebuild":
-                told.result = await self._rebuild(ask, writer)
+            if ask.op == "events" and ask.follow is not None:
+                with contextlib.suppress(ConnectionError):
+                    await self._tell(ask.id, ask.follow, writer)
             else:
-                told.unavailable = f"This version does not know {ask.op[:40]!r}"
+                with _beating(ask, writer):
+                    await self._carry_out(ask, writer, answer)
         except Unavailable as error:
-            told.unavailable = str(error)
+            answer.unavailable = str(error)
         except Refused as refused:
-            told.refused = refused.sentence
-        except ConnectionError:
-            return
-        except Exception as error:
-            _log.error("a call from another process failed", error=str(error), exc_info=True)
-            told.unavailable = "The call failed inside the service; its log tells why"
+            answer.refused = refused.sentence
+        except ENDING:
+            raise
+        except BaseException as error:
+            _log.error("what another process asked failed", op=ask.op, exc_info=True)
+            answer.unavailable = f"Failed inside the service: {told(error, self._data_dir)}"
         with contextlib.suppress(ConnectionError):
-            write_frame(writer, told)
+            write_frame(writer, answer)
             await writer.drain()
+
+    async def _carry_out(self, ask: Ask, writer: asyncio.StreamWriter, answer: Told) -> None:
+        if ask.op == "call" and ask.request is not None:
+            answer.answer = await self.call(ask.request, _teller(ask, writer))
+        elif ask.op == "health":
+            answer.result = await self.health()
+        elif ask.op == "rebuild":
+            answer.result = await self._rebuild(ask, writer)
+        else:
+            answer.unavailable = f"This version does not know {ask.op[:40]!r}"
 
     async def _tell(self, number: int, follow: Follow, writer: asyncio.StreamWriter) -> None:
         async with contextlib.aclosing(self.events(follow)) as events:
@@ -192,10 +228,33 @@ class Holder:
             raise Unavailable("A projector has nothing of its own to rebuild; ask another node")
         try:
             report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
-        except IndexDamaged as error:
-            raise Unavailable(str(error)) from error
+        except (Unavailable, *ENDING):
+            raise
+        except BaseException as error:
+            _log.error("a rebuild failed", exc_info=True)
+            raise Unavailable(f"The rebuild failed: {told(error, self._data_dir)}") from error
         return msgspec.to_builtins(report)  # type: ignore[no-any-return]
 
 
 def _teller(ask: Ask, writer: asyncio.StreamWriter) -> Progress:
     return lambda done, total: write_frame(writer, Told(id=ask.id, progress=(done, total)))
+
+
+@contextlib.contextmanager
+def _beating(ask: Ask, writer: asyncio.StreamWriter) -> Iterator[None]:
+    """A sign of life every second: some things take as long as they take."""
+    loop = asyncio.get_running_loop()
+    due: asyncio.TimerHandle | None = None
+
+    def beat() -> None:
+        nonlocal due
+        if due is not None:
+            write_frame(writer, Told(id=-ask.id))
+        due = loop.call_later(BEAT_S, beat)
+
+    beat()
+    try:
+        yield
+    finally:
+        if due is not None:
+            due.cancel()

@@ -21,8 +21,10 @@ from mnemolog.infra.settings import Settings, SettingsError
 from mnemolog.projections.state.store import StateError
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
+from mnemolog.services.node.failing import ENDING, Complaints, disk_is_full, told
 from mnemolog.services.node.sharing.guest import Guest, HolderLost
-from mnemolog.services.node.sharing.holder import DirectoryLock, Holder
+from mnemolog.services.node.sharing.holder import Holder
+from mnemolog.services.node.sharing.lock import DirectoryLock
 
 RETRY_S = 0.02
 
@@ -124,8 +126,9 @@ class SharedService:
 
     async def _watch(self) -> None:
         """Notice the holder's end without waiting for a call: somebody must hold the store."""
+        complaints = Complaints(_log)
         while True:
-            with contextlib.suppress(Unavailable):
+            with complaints.about("the holder is not watched"), contextlib.suppress(Unavailable):
                 way = await self._attached()
                 if isinstance(way, Guest):
                     await way.ended()
@@ -156,17 +159,19 @@ class SharedService:
     async def _attach(self) -> Holder | Guest:
         try:
             return await self._hold_or_join()
-        except (LogError, StateError, SettingsError) as error:
-            raise Unavailable(str(error)) from error
-        except OSError as error:
-            raise Unavailable(
-                f"{self.settings.data_dir} cannot be used as the data directory: {error.strerror}"
-            ) from error
-        except Unavailable:
+        except (Unavailable, *ENDING):
             raise
-        except Exception as error:
-            _log.error("the store could not be opened", exc_info=True)
-            raise Unavailable(f"The store could not be opened: {error}") from error
+        except SettingsError as error:
+            raise Unavailable(str(error)) from error
+        except BaseException as error:
+            words = told(error, self.settings.data_dir)
+            if isinstance(error, OSError) and not disk_is_full(error, self.settings.data_dir):
+                words = error.strerror or words
+                words = f"{self.settings.data_dir} cannot be used as the data directory: {words}"
+            elif not isinstance(error, (LogError, StateError)):
+                _log.error("the store could not be opened", exc_info=True)
+                words = f"The store could not be opened: {words}"
+            raise Unavailable(words) from error
 
     async def _hold_or_join(self) -> Holder | Guest:
         if self._exclusive and not self._serving_taken():
@@ -184,7 +189,7 @@ class SharedService:
                     self._store.release()
                     raise
                 return self._way
-            guest = await Guest.connect(self.settings.data_dir)
+            guest = await Guest.connect(self.settings.data_dir, self.settings.call_timeout_s)
             if guest is not None:
                 self._way = guest
                 return guest
@@ -198,11 +203,11 @@ class SharedService:
     async def _open(self) -> Holder:
         """Opening cannot be called back half-way: when cancelled, this returns (and the lock can
         be let go of) only once what was opened is closed again."""
-        opening = asyncio.create_task(Holder.open(self.settings, self._catalogue))
+        opening = asyncio.create_task(Holder.open(self.settings, self._catalogue, self._store))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(BaseException):
                 await (await opening).close()
             raise
 

@@ -29,7 +29,8 @@ class Ask(msgspec.Struct, omit_defaults=True):
 
 
 class Told(msgspec.Struct, omit_defaults=True):
-    """The answer to the `Ask` of the same id; with `progress` or `event`, there is more to come."""
+    """The answer to the `Ask` of the same id; with `progress` or `event`, there is more to come.
+    One of the negative id is a sign of life: the holder is still at it."""
 
     id: int
     answer: Answer | None = None

@@ -15,6 +15,7 @@ from mnemolog.infra.settings import Settings, qdrant_api_key
 from mnemolog.projections.ports import VectorsAway
 from mnemolog.projections.projection import Projected
 from mnemolog.services.api import Unavailable
+from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.following.follow import ReadableLog, counted_after, follow_vectors
 from mnemolog.services.node.vectors.opening import open_server
 from mnemolog.services.node.vectors.projector import OutOfOrder, Projector
@@ -27,6 +28,8 @@ TURN = 10
 """Batches of one partition before the next one has its turn."""
 LOOK_S = 1.0
 RETRY_FIRST_S, RETRY_S = 0.1, 2.0
+FAILED_S = 10.0
+STOPPED = "the projector has stopped"
 SWITCH_TRIES = 20
 """A rebuilt index is fed again when the old one was fed meanwhile; it lags less each time."""
 
@@ -84,6 +87,7 @@ class Feeder:
 
     def _run(self) -> None:
         looked_s = 0.0
+        complaints = Complaints(_log)
         while not self._stopping.is_set():
             self._wake.wait(LOOK_S)
             self._wake.clear()
@@ -92,7 +96,8 @@ class Feeder:
             looked_s = now_s if look else looked_s
             try:
                 self._feed_all(news_only=not look)
-                self.away = None
+                self.away = self.failed = None
+                complaints.gone(STOPPED)
             except (VectorsAway, LogError, OutOfOrder) as error:
                 first = self.away is None
                 if first:
@@ -102,11 +107,13 @@ class Feeder:
                 # At first it may be that a rebuild has replaced the collection.
                 self._stopping.wait(RETRY_FIRST_S if first else RETRY_S)
                 self._wake.set()
-            except Exception as error:
-                # What cannot be read or applied is not skipped: it stops, and says so.
-                _log.error("the projector has stopped", error=str(error), exc_info=True)
-                self.failed = f"The projector has stopped: {error}"
-                return
+            except BaseException as error:
+                # What cannot be read or applied is not skipped: it stands still there, says so,
+                # and tries again. The cause may pass: a disk, or an index that is made anew.
+                complaints.of(STOPPED, error)
+                self.failed = f"The projector has stopped: {type(error).__name__}: {error}"
+                self._fed.clear()
+                self._stopping.wait(FAILED_S)
 
     def _feed_all(self, news_only: bool) -> None:
         """Feed what is owned: that of which there is news, and every now and then all of it."""
