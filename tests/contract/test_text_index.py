@@ -17,6 +17,7 @@ from mnemolog.projections.language import tokens
 from mnemolog.projections.ports import Hit, PutText, Remove, TextChange, TextIndex
 from mnemolog.projections.text.index import MAX_OPEN, TantivyText
 from mnemolog.projections.text.manifest import TextIndexError
+from mnemolog.projections.text.whole import mend
 
 PATIENCE_S = 240
 """How long a test waits before it fails; nothing is measured by it."""
@@ -474,10 +475,22 @@ class TestTantivyText(TextIndexContract):
         index = self.open(path)
         with pytest.raises(TextIndexError, match="mnemolog rebuild"):
             index.search("lab/arm", "red", 5)
+        feed(index, puts(["blue cup"]), start=5)
+        feed(index, puts(["green cup"], "lab/other"), start=6)
         with pytest.raises(TextIndexError, match="mnemolog rebuild"):
-            index.apply(0, 5, puts(["blue cup"]))
-        (told,) = index.digest()
-        assert told == f"(unreadable: {index._path('lab/arm').name})"
+            index.search("lab/arm", "cup", 5)
+        assert ids(index.search("lab/other", "green", 5)) == [1]
+        index.commit()
+        assert index.checkpoint(0) == 0, "what it did not take counts as taken"
+        assert index.damaged is not None and "lab" not in index.damaged
+        assert f"(unreadable: {index._path('lab/arm').name})" in index.digest()
+        index.close()
+        (told,) = mend(path)
+        assert "mnemolog rebuild" in told
+        index = self.open(path)
+        assert index.checkpoint(0) == -1 and index.damaged is None
+        feed(index, puts(["red cup"]))
+        assert ids(index.search("lab/arm", "red", 5)) == [1]
 
     def test_the_directory_of_another_space_is_refused(self, path: Path) -> None:
         index = self.open(path)

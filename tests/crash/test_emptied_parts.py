@@ -80,6 +80,11 @@ def parts_that_differ(data: Path) -> list[str]:
     return found
 
 
+def spaces_that_differ(data: Path) -> list[str]:
+    """Without what is said of files."""
+    return [one for one in parts_that_differ(data) if "/(" not in one]
+
+
 def mend(data: Path) -> None:
     told = stored.run(data, "rebuild", "--json", model=None)
     assert told.code == 0, told.err
@@ -100,7 +105,7 @@ def test_an_emptied_text_index_is_named_and_mended(
     whole_store: Path, data: Path, empty: emptied.Emptying, space: str
 ) -> None:
     empty(copy(whole_store, data), space)
-    assert parts_that_differ(data) == [f"text/{space}"]
+    assert spaces_that_differ(data) == [f"text/{space}"]
     mend(data)
 
 
@@ -116,7 +121,7 @@ def test_a_text_index_that_cannot_be_read_is_named_and_mended(
 @pytest.mark.parametrize("space", [MEMORIES, ENTITIES])
 def test_deleted_points_are_named_and_mended(whole_store: Path, data: Path, space: str) -> None:
     emptied.delete_points(copy(whole_store, data), space)
-    assert parts_that_differ(data) == [f"vectors/{MODEL}/{space}"]
+    assert spaces_that_differ(data) == [f"vectors/{MODEL}/{space}"]
     mend(data)
 
 
@@ -133,7 +138,7 @@ def test_an_emptied_vector_index_is_named_and_mended(
     whole_store: Path, data: Path, empty: emptied.Emptying
 ) -> None:
     empty(copy(whole_store, data), "")
-    assert parts_that_differ(data) == sorted(f"vectors/{MODEL}/{space}" for space in SPACES)
+    assert spaces_that_differ(data) == sorted(f"vectors/{MODEL}/{space}" for space in SPACES)
     mend(data)
 
 

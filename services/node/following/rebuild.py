@@ -54,6 +54,7 @@ def _rebuild_live(node: Node, verify: bool, progress: Progress) -> Report:
             if verify:
                 return _compare(node.log, node.projections, fresh)
             report = _compare(node.log, None, fresh)
+            fresh.commit()  # raises what closing only notes
             fresh.close()
             with node.using.alone():
                 # Closed before its directory moves: what it still has to write goes by the path.
@@ -94,13 +95,16 @@ def rebuild_offline(
         fresh = _build(log, directory, projected, model, progress)
         try:
             if verify:
-                live = Projections(directory / "projections", log.partitions, projected, model)
+                live = Projections(
+                    directory / "projections", log.partitions, projected, model, mend=False
+                )
                 try:
                     live.catch_up(log)
                     return _compare(log, live, fresh)
                 finally:
                     live.close()
             report = _compare(log, None, fresh)
+            fresh.commit()
         finally:
             fresh.close()
             if verify:
