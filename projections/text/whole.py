@@ -37,6 +37,18 @@ class _Segment(msgspec.Struct):
         return [*(f"{name}.{part}" for part in PARTS), *deleted]
 
 
+class _Version(msgspec.Struct):
+    major: int
+    minor: int
+    patch: int
+    index_format_version: int
+
+
+class _Footer(msgspec.Struct):
+    version: _Version
+    crc: int
+
+
 class _Meta(msgspec.Struct):
     segments: list[_Segment]
     opstamp: int
@@ -123,10 +135,10 @@ def _check_file(path: Path, name: str) -> None:
         if len(end) < 8 or int.from_bytes(end[4:], "little") != MAGIC or body < 0:
             raise TextIndexError(path, f"its file {name} has lost its end")
         file.seek(body)
-        footer = _decoded(path, name, file.read(length), dict[str, Any])
+        footer = _decoded(path, name, file.read(length), _Footer)
         file.seek(0)
         crc, left = 0, body
         while left and (piece := file.read(min(PIECE, left))):
             crc, left = zlib.crc32(piece, crc), left - len(piece)
-    if crc != footer.get("crc"):
+    if crc != footer.crc:
         raise TextIndexError(path, f"its file {name} was changed")

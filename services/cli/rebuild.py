@@ -11,7 +11,7 @@ import msgspec
 
 from mnemolog.events.log import LogError
 from mnemolog.infra.settings import Settings
-from mnemolog.projections.ports import IndexDamaged
+from mnemolog.projections.ports import IndexDamaged, VectorsAway
 from mnemolog.projections.state.store import StateError
 from mnemolog.services.api import Unavailable
 from mnemolog.services.catalogue import Catalogue
@@ -57,7 +57,7 @@ def rebuild(
     with progress_bar("Rebuilding", hidden=as_json) as progress:
         try:
             report = _rebuild(settings, catalogue(ctx), verify, accept_log, progress)
-        except (LogError, StateError, IndexDamaged, Unavailable) as error:
+        except (LogError, StateError, IndexDamaged, VectorsAway, Unavailable) as error:
             raise fail(str(error)) from None
     if as_json:
         print_json(report)

@@ -16,7 +16,7 @@ import structlog
 
 from mnemolog.events.arguments import Refused
 from mnemolog.infra.settings import Settings
-from mnemolog.projections.ports import IndexDamaged
+from mnemolog.projections.ports import IndexDamaged, VectorsAway
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.following.rebuild import rebuild_live
@@ -192,7 +192,7 @@ class Holder:
             raise Unavailable("A projector has nothing of its own to rebuild; ask another node")
         try:
             report = await asyncio.to_thread(rebuild_live, self.node, ask.verify, progress)
-        except IndexDamaged as error:
+        except (IndexDamaged, VectorsAway) as error:
             raise Unavailable(str(error)) from error
         return msgspec.to_builtins(report)  # type: ignore[no-any-return]
 
