@@ -209,7 +209,7 @@ class EdgeVectors:
             return _nearest(shard, query, limit, space, session, min_confidence)
 
     def digest(self) -> dict[str, str]:
-        """Per space a hash over ids, versions, sessions, confidences and stored vectors.
+        """Per space a hash over ids, versions, sessions, confidences, stored vectors and codes.
 
         Reads every point as a search does, five seconds per 100,000; nothing should be applied
         meanwhile. What a search would not find is left out, as if it were not there.
@@ -220,8 +220,8 @@ class EdgeVectors:
         digests = SpaceDigests()
         try:
             with self._readable():
-                for payload, vector in findable(shard):
-                    digests.add(payload, vector)
+                for point in findable(shard):
+                    digests.add(*point)
         except VectorIndexError as error:
             _log.error("%s", error)
             return {UNREADABLE: str(error)}

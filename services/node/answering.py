@@ -91,7 +91,7 @@ class Answering:
                 read = tool.answer(reader, call, asked.args)
             except IndexDamaged as error:
                 raise Unavailable(
-                    f"{error} That has begun, if its files are at fault; try again in a while"
+                    f"{error} If its files are damaged, this has begun by itself; try again soon"
                 ) from error
         reply = msgspec.json.encode(read.reply)
         if len(reply) > MAX_REPLY_BYTES:
