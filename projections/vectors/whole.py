@@ -53,6 +53,8 @@ def check(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise VectorIndexError(directory, "is not a directory")
     manifest = read_manifest(directory)
+    if manifest is None and (directory / "shard").exists():
+        raise VectorIndexError(directory, "has a shard that was given up, or never finished")
     if manifest is None or manifest.format != FORMAT or manifest.files is None:
         return
     shard = directory / "shard"

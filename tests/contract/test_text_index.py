@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mnemolog.projections.language import tokens
@@ -501,3 +502,41 @@ class TestTantivyText(TextIndexContract):
         made.rename(index._path("lab/other"))
         with pytest.raises(TextIndexError, match="lab/arm"):
             index.search("lab/other", "red", 5)
+
+    def test_an_index_of_an_earlier_version_is_opened_as_it_is(self, path: Path) -> None:
+        """Its manifest has no marks of spaces; the next one has."""
+        index = self.open(path)
+        feed(index, puts(["red cup"]))
+        index.close()
+        manifest = path / "manifest.json"
+        before = msgspec.json.decode(manifest.read_bytes())
+        assert before.pop("spaces")
+        manifest.write_bytes(msgspec.json.encode(before))
+        assert mend(path) == []
+        index = self.open(path)
+        assert index.checkpoint(0) == 0
+        assert ids(index.search("lab/arm", "red", 5)) == [1]
+        feed(index, puts(["blue cup"], "lab/other"), start=1)
+        index.close()
+        for space in ("lab/arm", "lab/other"):
+            shutil.rmtree(index._path(space))
+        assert len(mend(path)) == 2
+        assert self.open(path).checkpoint(0) == -1
+
+    def test_what_is_whole_beside_what_is_not_stays(self, path: Path) -> None:
+        index = self.open(path)
+        feed(index, puts(["red cup"]))
+        feed(index, puts(["blue cup"], "lab/other"), start=1)
+        index.close()
+        shutil.rmtree(index._path("lab/arm"))
+        (told,) = mend(path)
+        assert index._path("lab/arm").name in told and "meta.json is missing" in told
+        assert mend(path) == [], "it is mended once"
+        index = self.open(path)
+        assert ids(index.search("lab/other", "blue", 5)) == [1]
+        feed(index, puts(["red cup"]))
+        feed(index, puts(["blue cup"], "lab/other"), start=1)
+        assert ids(index.search("lab/arm", "red", 5)) == [1]
+        assert ids(index.search("lab/other", "blue", 5)) == [1]
+        index.close()
+        assert mend(path) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import emptied, stored
-from tests.crash.process import ANSWER_WITHIN_S, Stdio
+from tests.crash.process import ANSWER_WITHIN_S, Stdio, stderr_of
 
 MEMORIES = "default/robot/kitchen"
 ENTITIES = "default/graph#entity"
@@ -151,3 +151,22 @@ def test_a_vector_index_that_cannot_be_opened_is_named_and_mended(
     assert "The vector index in" in told.err and "`mnemolog rebuild`" in told.err
     assert "Traceback" not in told.err, told.err
     mend(data)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["text/spaces/*/*.pos", "vectors/*/shard/**/is_null/flags_a.dat"]
+)
+def test_a_file_that_was_changed_is_named_and_mended(
+    whole_store: Path, data: Path, pattern: str
+) -> None:
+    """Where nothing that a search reads was: it is found as before."""
+    path = sorted((copy(whole_store, data) / "projections").glob(pattern))[0]
+    with path.open("r+b") as file:
+        file.write(bytes([path.read_bytes()[0] ^ 1]))
+    (told,) = [one for one in parts_that_differ(data) if "/(" in one]
+    assert told.startswith(pattern.split("/")[0]), told
+    with Stdio(data, model=None) as client:
+        assert client.call("recall", {"query": "eggs", "collection": "kitchen"}).body["memories"]
+        assert client.finish() == 0
+    assert "not whole and is made anew" in stderr_of(data).read_text()
+    assert parts_that_differ(data) == []
