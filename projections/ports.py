@@ -7,6 +7,8 @@ come again and alters nothing. A search sees every change applied before it, com
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -17,6 +19,17 @@ from numpy.typing import NDArray
 from mnemolog.events.envelope import Embedding
 
 Vector = NDArray[np.float16]
+
+_WANTED = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ENOMEM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+}
 
 
 def vector_of(embedding: Embedding) -> Vector:
@@ -68,6 +81,14 @@ class Hit(msgspec.Struct, frozen=True):
 
 class IndexDamaged(RuntimeError):
     """An index's own files cannot be used as they are; the sentence says which, and what to do."""
+
+
+def is_want(error: BaseException) -> bool:
+    """Whether an engine could not go on for want of something (room on the disk, memory, open
+    files, permission): then its files are not at fault, and it may be tried again."""
+    told = re.search(r"os error (\d+)", str(error))
+    number = error.errno if isinstance(error, OSError) else int(told[1]) if told else None
+    return number in _WANTED
 
 
 class VectorsAway(Exception):

@@ -12,7 +12,7 @@ from threading import Lock, Thread
 
 from mnemolog.projections.language import tokens
 from mnemolog.projections.ports import Hit, PutText, TextChange
-from mnemolog.projections.text import manifest
+from mnemolog.projections.text import manifest, whole
 from mnemolog.projections.text.manifest import TextIndexError
 from mnemolog.projections.text.space import Space
 from mnemolog.projections.text.store import Document, Store, stems
@@ -42,8 +42,14 @@ class TantivyText:
     def __init__(self, root: Path, *, commit_at: int = COMMIT_AT) -> None:
         self._root = root
         self._commit_at = commit_at
-        self._durable = manifest.open_root(root)
+        opened = manifest.open_root(root)
+        self._durable = opened.checkpoints
         self._applied = dict(self._durable)
+        self._marks = _marks(root, opened)
+        """By the names of their directories: spaces that were committed."""
+        self._damaged: dict[str, str] = {}
+        """By name: spaces whose files cannot be used. They take nothing and find nothing, and from
+        then on no checkpoint is written: the index is to be made anew."""
         self._spaces: dict[str, Space] = {}
         self._open: OrderedDict[str, Space] = OrderedDict()
         self._dirty: dict[str, Space] = {}
@@ -57,11 +63,17 @@ class TantivyText:
         self._thread: Thread | None = None
         self._closed = False
 
+    @property
+    def damaged(self) -> str | None:
+        """What is wrong with files that an operation stumbled over; None when nothing is."""
+        return next(iter(self._damaged.values()), None)
+
     def checkpoint(self, partition: int) -> int:
         return self._durable.get(partition, -1)
 
     def apply(self, partition: int, offset: int, changes: Sequence[TextChange]) -> None:
-        """Applied or, when it raises, not applied: the same call may be made again."""
+        """Applied or, when it raises, not applied: the same call may be made again. A space whose
+        files turn out to be damaged takes nothing any more."""
         if self._closed:
             raise RuntimeError("The text index is closed")
         if offset <= self._applied.get(partition, -1):
@@ -73,7 +85,13 @@ class TantivyText:
             self._make_room()
         for name, documents in by_space.items():
             space = self._space(name)
-            grown = space.apply(partition, offset, documents)
+            try:
+                grown = space.apply(partition, offset, documents)
+            except TextIndexError as error:
+                if not error.damaged:
+                    raise
+                self._give_up(space, error)
+                continue
             with self._lock:
                 self._dirty[name] = space
                 self._waiting += grown
@@ -97,11 +115,14 @@ class TantivyText:
         wanted = list(dict.fromkeys(stems(_storable(" ".join(tokens(query))))))[:MAX_QUERY_TERMS]
         if not wanted or limit < 1:
             return []
-        if space not in self._spaces and not Store.exists(self._path(space)):
-            return []
         found = self._space(space)
         of_session = None if session is None else _storable(session)
-        hits = found.search(wanted, limit, of_session, min_confidence)
+        try:
+            hits = found.search(wanted, limit, of_session, min_confidence)
+        except TextIndexError as error:
+            if error.damaged:
+                self._give_up(found, error)
+            raise
         self._keep_open(found)
         return hits
 
@@ -113,8 +134,9 @@ class TantivyText:
                 dirty = list(self._dirty.values())
             for space in dirty:
                 self._flush(space)
-            if reached != self._durable:
-                manifest.write(self._root, reached)
+            if reached != self._durable and not self._damaged:
+                marks = dict(self._marks)
+                manifest.write(self._root, manifest.Manifest(manifest.FORMAT, reached, marks))
                 self._durable = reached
 
     def digest(self) -> dict[str, str]:
@@ -127,6 +149,7 @@ class TantivyText:
         found: dict[str, str] = {}
         for path in sorted((self._root / "spaces").iterdir()):
             try:
+                whole.check(path, self._marks.get(path.name))
                 if not Store.exists(path):
                     continue
                 store = Store.open(path)
@@ -159,7 +182,8 @@ class TantivyText:
         with self._lock:
             space = self._spaces.get(name)
             if space is None:
-                space = self._spaces[name] = Space(name, self._path(name))
+                path = self._path(name)
+                space = self._spaces[name] = Space(name, path, path.name in self._marks)
             return space
 
     def _keep_open(self, space: Space) -> None:
@@ -178,6 +202,7 @@ class TantivyText:
             self._dirty.pop(space.name, None)
         try:
             flushed = space.flush()
+            mark = whole.mark_of(self._path(space.name))
         except BaseException:
             with self._lock:
                 self._dirty[space.name] = space
@@ -185,7 +210,22 @@ class TantivyText:
             raise
         with self._lock:
             self._waiting -= flushed
+            if mark is not None:
+                self._marks[self._path(space.name).name] = mark
         self._keep_open(space)
+
+    def _give_up(self, space: Space, error: TextIndexError) -> None:
+        """Its files are damaged: what it has is not to be relied on, and what comes cannot be
+        added. The next opening makes it anew; it may be asked until then, and says why not."""
+        space.give_up(error)
+        with self._lock:
+            known = space.name in self._damaged
+            self._damaged[space.name] = str(error)
+            self._dirty.pop(space.name, None)
+            self._waiting = sum(each.waiting for each in self._dirty.values())
+        if not known:
+            _log.warning("A text index is damaged and will be made anew: %s", error)
+            manifest.forget(self._root)
 
     def _make_room(self) -> None:
         with self._flushing:
@@ -217,6 +257,14 @@ class TantivyText:
             except Exception:
                 # Nothing is lost: the changes wait, and the owner's next commit raises this.
                 _log.exception("Committing the text index of space %r failed", space.name)
+
+
+def _marks(root: Path, opened: manifest.Manifest) -> dict[str, manifest.Mark]:
+    """Those of the manifest; where an earlier version wrote none, of what is there."""
+    if opened.spaces is not None:
+        return dict(opened.spaces)
+    marks = ((path.name, whole.mark_of(path)) for path in (root / "spaces").iterdir())
+    return {name: mark for name, mark in marks if mark is not None}
 
 
 def _document(change: TextChange) -> Document | None:

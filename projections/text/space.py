@@ -12,7 +12,15 @@ from tantivy import DocAddress, Query
 from mnemolog.projections.ports import Hit
 from mnemolog.projections.text.bm25 import Statistics, comparable, idfs, score
 from mnemolog.projections.text.manifest import TextIndexError
-from mnemolog.projections.text.store import EMPTY, Checkpoint, Document, Store, query, stems
+from mnemolog.projections.text.store import (
+    EMPTY,
+    Checkpoint,
+    Document,
+    Store,
+    query,
+    readable,
+    stems,
+)
 
 SPARE = 8
 """Hits fetched beyond the limit, to see whether the last one ties with the next."""
@@ -52,9 +60,12 @@ class Space:
     same step in which the moment that contains it becomes the one that is searched.
     """
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, made: bool = False) -> None:
         self.name = name
         self._path = path
+        self._made = made
+        """Whether it was committed before: then its files must be there."""
+        self._damaged: TextIndexError | None = None
         self._lock = Lock()
         self._store: Store | None = None
         self._fresh: dict[int, Draft | None] = {}
@@ -78,7 +89,7 @@ class Space:
         Gives by how many `waiting` grew. What the space already holds is skipped.
         """
         with self._lock:
-            if self._offset is None:
+            if self._offset is None or self._damaged is not None:
                 self._open()
             if self._offset is not None and offset <= self._offset:
                 return 0
@@ -87,6 +98,7 @@ class Space:
                     self._path,
                     f"space {self.name!r} was fed from partition {self._partition} "
                     f"and now comes from partition {partition}",
+                    damaged=False,
                 )
             before = len(self._fresh)
             for id, document in changes.items():
@@ -122,9 +134,15 @@ class Space:
                 self._fresh, self._frozen = {**frozen, **self._fresh}, {}
             raise
         with self._lock:
-            self._store, self._frozen = store, {}
+            self._store, self._frozen, self._made = store, {}, True
         writer.wait_merging_threads()
         return len(frozen)
+
+    def give_up(self, error: TextIndexError) -> None:
+        """Its files are damaged: from now on every use raises `error`."""
+        with self._lock:
+            self._damaged = self._damaged or error
+            self._store, self._fresh, self._frozen = None, {}, {}
 
     def release(self) -> None:
         """Let go of the files until the next use."""
@@ -139,6 +157,16 @@ class Space:
         min_confidence: float | None,
     ) -> list[Hit]:
         """The best `limit` documents for the distinct stems `wanted`."""
+        with readable(self._path):
+            return self._search(wanted, limit, session, min_confidence)
+
+    def _search(
+        self,
+        wanted: Sequence[str],
+        limit: int,
+        session: str | None,
+        min_confidence: float | None,
+    ) -> list[Hit]:
         with self._lock:
             store = self._open()
             pending = {**self._frozen, **self._fresh} if self._frozen else self._fresh
@@ -178,8 +206,10 @@ class Space:
         return hits[:limit]
 
     def _open(self) -> Store | None:
-        if self._store is None and Store.exists(self._path):
-            self._store = Store.open(self._path)
+        if self._damaged is not None:
+            raise self._damaged
+        if self._store is None and (self._made or Store.exists(self._path)):
+            self._store = Store.open(self._path, made=self._made)
             mark = self._store.checkpoint
             if mark is not None:
                 if mark.space != self.name:

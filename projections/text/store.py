@@ -11,6 +11,7 @@ import msgspec
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from mnemolog.projections.ports import is_want
 from mnemolog.projections.text.bm25 import Statistics
 from mnemolog.projections.text.contents import contents_digest
 from mnemolog.projections.text.manifest import TextIndexError, sync_directory
@@ -99,10 +100,12 @@ class Store:
         return False
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """Open the index at `path`, or make an empty one."""
+    def open(cls, path: Path, *, made: bool = False) -> Store:
+        """Open the index at `path`, or make an empty one, unless it was `made` before."""
+        if made and not cls.exists(path):
+            raise TextIndexError(path, "its files are missing")
         new = not path.exists()
-        with _readable(path):
+        with readable(path):
             path.mkdir(exist_ok=True)
             index = tantivy.Index(SCHEMA, str(path))
             index.register_tokenizer(ANALYSER, _analyser)
@@ -123,7 +126,8 @@ class Store:
         try:
             writer = self._index.writer(WRITER_HEAP_BYTES, 1)
         except ValueError as error:
-            raise TextIndexError(self._path, f"no writer can be opened ({error})") from error
+            why = f"no writer can be opened ({error})"
+            raise TextIndexError(self._path, why, damaged=False) from error
         before = self.checkpoint.highest if self.checkpoint else -1
         try:
             # A writer's first operation has the number of the last commit. Merges that a killed
@@ -166,17 +170,19 @@ class Store:
 
     def digest(self) -> str | None:
         """A hash of what is stored and found here; None when there is nothing."""
-        with _readable(self._path):
+        with readable(self._path):
             return contents_digest(SCHEMA, self._searcher, self.statistics, stems)
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     """Whatever Tantivy cannot read is a `TextIndexError`."""
     try:
         yield
+    except TextIndexError:
+        raise
     except (ValueError, OSError, msgspec.DecodeError) as error:
-        raise TextIndexError(path, str(error)) from error
+        raise TextIndexError(path, str(error), damaged=not is_want(error)) from error
     except BaseException as error:
         # What the engine did not reckon with in a damaged file reaches Python as no Exception.
         if type(error).__name__ != "PanicException":

@@ -14,22 +14,28 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import logging
-import shutil
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import qdrant_edge as qe
+from msgspec.structs import replace
 
-from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange
+from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway, is_want
+from mnemolog.projections.vectors import shard as engine
+from mnemolog.projections.vectors import whole
 from mnemolog.projections.vectors.findable import findable
 from mnemolog.projections.vectors.manifest import (
     FORMAT,
     Manifest,
     VectorIndexError,
+    drop,
+    forget,
     read_manifest,
     write_manifest,
 )
@@ -40,15 +46,15 @@ from mnemolog.projections.vectors.points import (
     checked_vector,
     payload_of,
     point_id,
-    ranked,
 )
+from mnemolog.projections.vectors.room import Room
 
 BATCH = 256
 """Changes that are handed to the engine at once: large enough for a fast bulk feed, small enough
 that a search which comes meanwhile waits a few milliseconds at most."""
 
-OVERSAMPLING = 4.0
-"""Candidates by 4-bit code per hit wanted; they are scored again with the originals."""
+MOST_WAITING = 20_000
+"""Changes that are kept while there is no room on the disk: some 60 MB with 384 dimensions."""
 
 MANY = 10_000
 """Points in the shard from which on it pays to leave conditions out at first, see `search`."""
@@ -56,10 +62,12 @@ MANY = 10_000
 MARGIN = 3
 """Points fetched per hit wanted where those that do not fit are dropped here, not by the engine."""
 
+AGAIN_S = 1.0
+"""How long nobody tries again to open a shard that could not be opened for want of room."""
+
 UNREADABLE = "(unreadable)"
 """The name that the contents have in a digest when they cannot be read."""
 
-_Payload = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +77,10 @@ class EdgeVectors:
     One thread applies and commits; any number may search at the same time. A directory has one
     opener at a time, in whatever process; a second one gets a BlockingIOError. ValueError if the
     directory belongs to another model.
+
+    While the disk is full it is away: changes wait here, and the next search tries again. Once it
+    stumbles over damaged files it is `damaged`: it takes nothing and finds nothing any more, and
+    the next opening begins anew.
     """
 
     def __init__(self, directory: Path, dims: int, model: str) -> None:
@@ -80,23 +92,45 @@ class EdgeVectors:
         self._unflushed = False  # the engine holds changes that may not be on disk
         self._lock = threading.Lock()  # for the buffer, and for what is applied
         self._commit_lock = threading.Lock()  # for the disk: one flush and manifest at a time
+        self._shard: qe.EdgeShard | None = None
+        self._closed = False
+        self._away: str | None = None
+        self._again_at = 0.0
+        self._room = Room(directory)
+        self._drained = 0  # changes since the files were given their room
+        self.damaged: str | None = None
+        """What is wrong with files that an operation stumbled over; None when nothing is."""
         with contextlib.ExitStack() as undo:
             undo.enter_context(_only_opener(directory))
-            manifest = read_manifest(directory)
-            if manifest is None:
-                manifest = Manifest(model, dims, {})
-                self._shard: qe.EdgeShard | None = _create(directory / "shard", dims)
-                write_manifest(directory, manifest)
-            else:
-                _check(manifest, directory, dims, model)
-                self._shard = _load(directory / "shard")
+            self._manifest = read_manifest(directory) or Manifest(model, dims, {}, points=0)
+            _check(self._manifest, directory, dims, model)
+            with contextlib.suppress(VectorsAway):
+                self._open()
             self._held = undo.pop_all()
-        self._committed = dict(manifest.checkpoints)
-        self._applied = dict(manifest.checkpoints)
+        self._applied = dict(self._manifest.checkpoints)
 
     def checkpoint(self, partition: int) -> int:
         """The offset up to which `partition` is durable here; -1 if none. Feed from the next."""
-        return self._committed.get(partition, -1)
+        return self._manifest.checkpoints.get(partition, -1)
+
+    def check(self) -> None:
+        """`VectorIndexError` when the shard, just opened, holds less than was committed, or points
+        that no search finds. 30 ms for 100,000 points; what is away is not looked at."""
+        shard = self._shard
+        if shard is None:
+            return
+        with self._readable():
+            held, lost = shard.info().points_count, engine.unfindable(shard)
+        if held < (self._manifest.points or 0):
+            had = self._manifest.points
+            raise VectorIndexError(self._directory, f"holds {held} points of {had}")
+        if lost:
+            raise VectorIndexError(self._directory, f"does not find {lost} of {held} points")
+
+    def health(self) -> dict[str, Any]:
+        """Whether it can be searched, and if not, why."""
+        reason = self.damaged or self._away
+        return {"status": "own"} if reason is None else {"status": "away", "reason": reason}
 
     def apply(self, partition: int, offset: int, changes: Sequence[VectorChange]) -> None:
         """Apply one decision's changes, all or (ValueError) none; the next search sees them."""
@@ -111,14 +145,21 @@ class EdgeVectors:
                 else None
             )
         with self._lock:
-            self._live()
+            if self._closed:
+                raise self._is_closed()
+            if self.damaged is not None:
+                return
             self._buffer.update(points)
             self._applied[partition] = offset
             if len(self._buffer) >= BATCH:
-                self._drain()
+                with contextlib.suppress(VectorsAway):
+                    self._drain()
+            if len(self._buffer) >= MOST_WAITING:
+                waiting = len(self._buffer)
+                self._give_up(f"could not take {waiting} changes: {self._away}", keep=True)
 
     def commit(self) -> None:
-        """Make everything applied durable, then the checkpoints.
+        """Make everything applied durable, then the checkpoints. `VectorsAway` on a full disk.
 
         Costs some fifty syncs, 10 to 20 ms on a quiet disk and ten times that on a busy one, and
         the engine lets no other Python thread run meanwhile: call it every few thousand changes
@@ -132,10 +173,16 @@ class EdgeVectors:
                 unflushed, self._unflushed = self._unflushed, False
             if unflushed:
                 self._flush(shard)
-            if applied == self._committed:
+            if applied == self._manifest.checkpoints:
                 return
-            write_manifest(self._directory, Manifest(self._model, self._dims, applied))
-            self._committed = applied
+            self._note(
+                replace(
+                    self._manifest,
+                    checkpoints=applied,
+                    points=shard.info().points_count,
+                    files=whole.sizes_of(self._directory / "shard"),
+                )
+            )
 
     def search(
         self,
@@ -158,23 +205,11 @@ class EdgeVectors:
         with self._lock:
             shard = self._live()
             self._drain()
-        every = _conditions(space, session, min_confidence)
-        first = every
-        total = shard.info().points_count
-        if total >= MANY:
-            first = _conditions(space, session, None)
-            if session is None and _count(shard, first) * 2 >= total:
-                first = []
-        if len(first) < len(every):
-            wanted = limit * MARGIN
-            found = _query(shard, query, wanted, first)
-            kept = [point for point in found if _fits(point, space, min_confidence)]
-            if len(kept) >= limit or len(found) < wanted:
-                return _hits(kept)[:limit]
-        return _hits(_query(shard, query, limit, every))
+        with self._stumbling():
+            return _nearest(shard, query, limit, space, session, min_confidence)
 
     def digest(self) -> dict[str, str]:
-        """Per space a hash over ids, versions, sessions, confidences and stored vectors.
+        """Per space a hash over ids, versions, sessions, confidences, stored vectors and codes.
 
         Reads every point as a search does, five seconds per 100,000; nothing should be applied
         meanwhile. What a search would not find is left out, as if it were not there.
@@ -184,33 +219,99 @@ class EdgeVectors:
             self._drain()
         digests = SpaceDigests()
         try:
-            for payload, vector in findable(shard):
-                digests.add(payload, vector)
-        except Exception as error:  # the engine raises nothing more specific
-            _log.error("%s", VectorIndexError(self._directory, f"cannot be read ({error})"))
+            with self._readable():
+                for point in findable(shard):
+                    digests.add(*point)
+        except VectorIndexError as error:
+            _log.error("%s", error)
             return {UNREADABLE: str(error)}
         return digests.result()
 
     def close(self) -> None:
-        """Commit, and let go of the directory. Closing again does nothing."""
-        if self._shard is None:
+        """Commit, and let go of the directory. Closing again does nothing. What a full disk does
+        not take is fed again from the log at the next opening."""
+        if self._closed:
             return
         try:
             self.commit()
+        except VectorsAway as error:
+            _log.warning("The last changes are not in the vector index's files: %s", error)
         finally:
             with self._lock:
+                self._closed = True
                 shard, self._shard = self._shard, None
-                shard.close()
-            self._held.close()
+                at_rest = not self._buffer and not self._unflushed
+            with self._held, contextlib.suppress(VectorIndexError, VectorsAway, OSError):
+                if shard is not None:
+                    with self._readable():
+                        shard.close()
+                    if at_rest:
+                        self._note_sums()
+
+    def forget(self) -> None:
+        """Have it made anew at the next opening; once it is closed."""
+        forget(self._directory)
+
+    # --- the shard, and what may be wrong with it -----------------------------------------------
+
+    def _is_closed(self) -> RuntimeError:
+        return RuntimeError(f"The vector index in {self._directory} is closed")
 
     def _live(self) -> qe.EdgeShard:
+        """The shard, opened if it was away; under the lock."""
+        if self._closed:
+            raise self._is_closed()
+        if self.damaged is not None:
+            raise VectorsAway(self.damaged, again=False)
         if self._shard is None:
-            raise RuntimeError(f"The vector index in {self._directory} is closed")
+            if time.monotonic() < self._again_at:
+                raise VectorsAway(self._away or "")
+            try:
+                return self._open()
+            except VectorIndexError as error:
+                self._give_up(str(error))
+                raise VectorsAway(str(error), again=False) from error
         return self._shard
+
+    def _open(self) -> qe.EdgeShard:
+        path = self._directory / "shard"
+        with self._wanting():
+            self._room.check()
+            if self._manifest.files is None and read_manifest(self._directory) is None:
+                # Whatever is there was left by a creation that did not end.
+                drop(path)
+                shard = engine.create(path, self._dims)
+                self._take_room()
+                self._note(replace(self._manifest, files=whole.sizes_of(path)))
+            elif not path.is_dir():
+                raise VectorIndexError(self._directory, "has lost its shard")
+            else:
+                self._take_room()
+                self._note(replace(self._manifest, sums=None))
+                shard = engine.load(path)
+                self._take_room()
+            self._shard = shard
+        return shard
+
+    def _take_room(self) -> None:
+        self._room.take(self._directory / "shard")
+        self._drained = 0
+
+    def _note(self, manifest: Manifest) -> None:
+        write_manifest(self._directory, manifest)
+        self._manifest = manifest
+
+    def _note_sums(self) -> None:
+        path = self._directory / "shard"
+        sizes = {name: stat.st_size for name, stat in whole.files_of(path)}
+        self._note(replace(self._manifest, files=sizes, sums=whole.sums_of(path)))
 
     def _flush(self, shard: qe.EdgeShard) -> None:
         try:
-            shard.flush()
+            with self._stumbling():
+                self._room.check()
+                shard.flush()
+                self._take_room()
         except BaseException:
             self._unflushed = True
             raise
@@ -218,19 +319,73 @@ class EdgeVectors:
     def _drain(self) -> None:
         """Hand the buffered changes to the engine; under the lock. An id is in the buffer once,
         with its last change, so the order of the two operations does not matter."""
-        if not self._buffer:
-            return
-        shard = self._live()
-        puts = [point for point in self._buffer.values() if point is not None]
-        removed: list[UUID | int | str] = [
-            key for key, point in self._buffer.items() if point is None
-        ]
-        self._unflushed = True
-        if puts:
-            shard.update(qe.UpdateOperation.upsert_points(puts))
-        if removed:
-            shard.update(qe.UpdateOperation.delete_points(removed))
+        while self._buffer:
+            shard = self._live()
+            piece = list(itertools.islice(self._buffer.items(), BATCH))
+            puts = [point for _, point in piece if point is not None]
+            removed: list[UUID | int | str] = [key for key, point in piece if point is None]
+            with self._wanting(), self._stumbling():
+                self._room.check()
+                if self._drained >= BATCH:
+                    self._take_room()
+                self._drained += len(piece)
+                self._unflushed = True
+                if puts:
+                    shard.update(qe.UpdateOperation.upsert_points(puts))
+                if removed:
+                    shard.update(qe.UpdateOperation.delete_points(removed))
+            for key, _ in piece:
+                del self._buffer[key]
+
+    @contextlib.contextmanager
+    def _wanting(self) -> Iterator[None]:
+        """What fails for want of room on the disk is away for a while; it is told once."""
+        try:
+            yield
+        except (VectorsAway, OSError) as error:
+            if not isinstance(error, VectorsAway) and not is_want(error):
+                raise
+            if self._away is None:
+                _log.warning("The vectors are away, searches go by words alone: %s", error)
+            self._away, self._again_at = str(error), time.monotonic() + AGAIN_S
+            raise VectorsAway(str(error)) from error
+        if self._away is not None:
+            _log.warning("The vectors are there again")
+            self._away = None
+
+    @contextlib.contextmanager
+    def _stumbling(self) -> Iterator[None]:
+        """An error of the engine is damage, unless it was for want of something."""
+        try:
+            with self._readable():
+                yield
+        except VectorIndexError as error:
+            self._give_up(str(error))
+            raise VectorsAway(str(error), again=False) from error
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except VectorsAway:
+            raise
+        except BaseException as error:
+            if not engine.is_engines(error):
+                raise
+            if is_want(error):
+                raise VectorsAway(f"The vector index in {self._directory}: {error}") from error
+            raise VectorIndexError(self._directory, f"cannot be read ({error!r})") from error
+
+    def _give_up(self, why: str, *, keep: bool = False) -> None:
+        """Take nothing and find nothing from now on. `keep`: the files are whole, and the next
+        opening goes on from them."""
+        if self.damaged is None:
+            self.damaged = why
+            _log.warning("The vector index is given up and will be made anew: %s", why)
+            if not keep:
+                forget(self._directory)
         self._buffer.clear()
+        self._shard = None
 
 
 @contextlib.contextmanager
@@ -250,37 +405,6 @@ def _only_opener(directory: Path) -> Iterator[None]:
         yield
 
 
-def _create(path: Path, dims: int) -> qe.EdgeShard:
-    # No manifest: whatever is there was left by a creation that did not end.
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    vectors = qe.EdgeVectorParams(
-        size=dims,
-        distance=qe.Distance.Cosine,
-        datatype=qe.VectorStorageDatatype.Float16,
-        quantization_config=qe.TurboQuantQuantizationConfig(
-            bits=qe.TurboQuantBitSize.Bits4, memory=qe.Memory.Cached
-        ),
-        memory=qe.Memory.Cached,
-    )
-    shard = qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, wal_enabled=False))
-    for field, schema in (
-        ("space", qe.KeywordIndexParams()),
-        ("session", qe.KeywordIndexParams()),
-        ("confidence", qe.FloatIndexParams()),
-    ):
-        shard.update(qe.UpdateOperation.create_field_index(field, schema))
-    shard.flush()
-    return shard
-
-
-def _load(path: Path) -> qe.EdgeShard:
-    try:
-        return qe.EdgeShard.load(str(path))
-    except Exception as error:  # the engine raises nothing more specific
-        raise VectorIndexError(path.parent, f"cannot be opened ({error})") from error
-
-
 def _check(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
     if manifest.format != FORMAT:
         raise VectorIndexError(
@@ -293,47 +417,25 @@ def _check(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
         )
 
 
-def _conditions(
-    space: str, session: str | None, min_confidence: float | None
-) -> list[qe.FieldCondition]:
-    conditions = [qe.FieldCondition("space", match=qe.MatchValue(space))]
-    if session is not None:
-        conditions.append(qe.FieldCondition("session", match=qe.MatchValue(session)))
-    if min_confidence is not None:
-        conditions.append(qe.FieldCondition("confidence", range=qe.RangeFloat(gte=min_confidence)))
-    return conditions
-
-
-def _fits(point: qe.ScoredPoint, space: str, min_confidence: float | None) -> bool:
-    payload = cast("_Payload", point.payload)
-    return payload["space"] == space and (
-        min_confidence is None or payload["confidence"] >= min_confidence
-    )
-
-
-def _count(shard: qe.EdgeShard, conditions: list[qe.FieldCondition]) -> int:
-    """The engine's quick estimate."""
-    return shard.count(qe.CountRequest(exact=False, filter=qe.Filter(must=[*conditions])))
-
-
-def _query(
-    shard: qe.EdgeShard, query: qe.Query, limit: int, conditions: list[qe.FieldCondition]
-) -> list[qe.ScoredPoint]:
-    return shard.query(
-        qe.QueryRequest(
-            limit=limit,
-            query=query,
-            filter=qe.Filter(must=[*conditions]) if conditions else None,
-            with_payload=True,
-            params=qe.SearchParams(
-                quantization=qe.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING)
-            ),
-        )
-    )
-
-
-def _hits(points: Iterable[qe.ScoredPoint]) -> list[Hit]:
-    payloads = ((point, cast("_Payload", point.payload)) for point in points)
-    return ranked(
-        Hit(payload["id"], point.score, payload["version"]) for point, payload in payloads
-    )
+def _nearest(
+    shard: qe.EdgeShard,
+    query: qe.Query,
+    limit: int,
+    space: str,
+    session: str | None,
+    min_confidence: float | None,
+) -> list[Hit]:
+    every = engine.conditions(space, session, min_confidence)
+    first = every
+    total = shard.info().points_count
+    if total >= MANY:
+        first = engine.conditions(space, session, None)
+        if session is None and engine.count(shard, first) * 2 >= total:
+            first = []
+    if len(first) < len(every):
+        wanted = limit * MARGIN
+        found = engine.query(shard, query, wanted, first)
+        kept = [point for point in found if engine.fits(point, space, min_confidence)]
+        if len(kept) >= limit or len(found) < wanted:
+            return engine.hits(kept)[:limit]
+    return engine.hits(engine.query(shard, query, limit, every))

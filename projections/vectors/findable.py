@@ -23,11 +23,13 @@ is; with a code that was lost, or is another one's, less than this."""
 DIGIT = 1e-9
 """The engine's index of a number may be off by its last digit."""
 
-Point = tuple[dict[str, Any], list[float]]
+Point = tuple[dict[str, Any], list[float], float]
 
 
 def findable(shard: qe.EdgeShard) -> Iterator[Point]:
-    """Payload and vector of each point that is whole and is found, in no order that counts."""
+    """Payload and vector of each point that is whole and is found, and what its vector scores with
+    its code, in no order that counts. The same vector has the same code, and that score, in every
+    shard: a bit of the code that was changed shows in it."""
     offset = None
     while True:
         page, offset = shard.scroll(
@@ -56,7 +58,7 @@ def _found(shard: qe.EdgeShard, records: list[qe.Record]) -> Iterator[Point]:
     for record, hits in zip(records, shard.query_batch(asked), strict=True):
         vector = cast("list[float]", record.vector)
         if hits and hits[0].score > NEAR * float(np.dot(vector, vector)):
-            yield cast("dict[str, Any]", record.payload), vector
+            yield cast("dict[str, Any]", record.payload), vector, hits[0].score
 
 
 def _by_itself(record: qe.Record) -> qe.QueryRequest:

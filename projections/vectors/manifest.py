@@ -1,4 +1,5 @@
-"""What a vector shard's directory says of itself: its model, and how far it followed the log.
+"""What a vector shard's directory says of itself: its model, how far it followed the log, and what
+its files are.
 
 One small JSON file, replaced as a whole, so that it is either the old one or the new one whatever
 is killed. A directory without it holds nothing that counts.
@@ -7,6 +8,7 @@ is killed. A directory without it holds nothing that counts.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -27,12 +29,20 @@ class VectorIndexError(IndexDamaged):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """`checkpoints`: per partition the offset of the last decision that is durably in the shard."""
+    """`checkpoints`: per partition the offset of the last decision that is durably in the shard.
+
+    `files` are the sizes of the shard's files at the last commit, `points` how many points it held;
+    None where an earlier version wrote none. `sums` are checksums of the files: there only between
+    an orderly end and the next opening, since an open shard writes when it likes.
+    """
 
     model: str
     dims: int
     checkpoints: dict[int, int]
     format: int = FORMAT
+    points: int | None = None
+    files: dict[str, int] | None = None
+    sums: dict[str, int] | None = None
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -43,7 +53,7 @@ def read_manifest(directory: Path) -> Manifest | None:
         return None
     try:
         return msgspec.json.decode(text, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise VectorIndexError(directory, f"has a damaged {FILE} ({error})") from error
 
 
@@ -60,3 +70,27 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def forget(directory: Path) -> None:
+    """Have the index made anew at the next opening."""
+    (directory / FILE).unlink(missing_ok=True)
+
+
+def wipe(directory: Path) -> None:
+    """Remove all that is there but the lock, the manifest first; the directory may be a link."""
+    if not directory.is_dir():
+        drop(directory)
+        return
+    forget(directory)
+    for path in directory.iterdir():
+        if path.name != "lock":
+            drop(path)
+
+
+def drop(path: Path) -> None:
+    """Remove a directory or a file, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -90,12 +90,17 @@ class SpaceDigests:
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[int, bytes]]] = {}
 
-    def add(self, payload: Mapping[str, Any], vector: Iterable[float]) -> None:
-        """Take in one point; `vector` as stored, that is normalised and rounded to float16."""
+    def add(
+        self, payload: Mapping[str, Any], vector: Iterable[float], code: float | None = None
+    ) -> None:
+        """Take in one point; `vector` as stored, that is normalised and rounded to float16. `code`
+        stands for what is stored beside it to find it by, where that is known."""
         head = (
             f"{payload['id']}\0{payload['version']}\0{payload.get('session', '')}"
             f"\0{'session' in payload}\0{payload['confidence']!r}\0"
         )
+        if code is not None:
+            head += f"{code!r}\0"
         numbers = np.asarray(vector, dtype="<f2").tobytes()
         row = hashlib.sha256(head.encode() + numbers).digest()
         self._rows.setdefault(payload["space"], []).append((payload["id"], row))

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Answered
-from mnemolog.services.api import Answer
+from mnemolog.projections.ports import IndexDamaged
+from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.host import Host
 from mnemolog.services.reader.reader import Reader
@@ -103,7 +104,12 @@ class Answering:
                 embedding.loaded,
                 0 if pending is None else pending.count,
             )
-            read = tool.answer(reader, call, asked.args)
+            try:
+                read = tool.answer(reader, call, asked.args)
+            except IndexDamaged as error:
+                raise Unavailable(
+                    f"{error} If its files are damaged, this has begun by itself; try again soon"
+                ) from error
         reply = msgspec.json.encode(read.reply)
         if len(reply) > MAX_REPLY_BYTES:
             raise Refused(

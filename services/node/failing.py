@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mnemolog.events.log import LogError
-from mnemolog.projections.ports import IndexDamaged
+from mnemolog.projections.ports import IndexDamaged, VectorsAway
 from mnemolog.projections.state.store import StateError
 from mnemolog.services.api import Unavailable
 
@@ -58,7 +58,7 @@ def told(error: BaseException, directory: Path) -> str:
     known. Nothing in `directory` need be made anew because its disk is full."""
     if disk_is_full(error, directory):
         return full_disk(directory)
-    if isinstance(error, (IndexDamaged, LogError, StateError, Unavailable)):
+    if isinstance(error, (IndexDamaged, LogError, StateError, Unavailable, VectorsAway)):
         return str(error)
     return f"{type(error).__name__}: {error}"[:MAX_WORDS]
 

@@ -39,6 +39,7 @@ from mnemolog.services.node.embedding.embedding import Embedding
 from mnemolog.services.node.embedding.late import LateVectors
 from mnemolog.services.node.following.feed import Feed
 from mnemolog.services.node.following.follow import ReadableLog
+from mnemolog.services.node.following.healing import Healing
 from mnemolog.services.node.following.positions import Positions, place_after, reached
 from mnemolog.services.node.following.projections import Projections
 from mnemolog.services.node.gate import Gate
@@ -97,6 +98,7 @@ class Node(ABC):
         self.answering = Answering(self, self._record, settings.describe_wait_s)
         self.condition = Condition(self)
         self.upkeep = Upkeep(self)
+        self._healing = Healing(self)
         self._importing = ThreadPoolExecutor(1, thread_name_prefix="carry-out")
         self._feeder: Feeder | None = None
         self._begun = False
@@ -261,7 +263,7 @@ class Node(ABC):
     def _vectors_health(self) -> dict[str, Any]:
         """A vector store that is away costs hits, not calls: the node is not worse for it."""
         if self.shared is None:
-            return {"status": "own"}
+            return self.projections.vectors_health()
         found = self.shared.health()
         return found if self._feeder is None else {**found, "projector": self._feeder.health()}
 
@@ -305,9 +307,11 @@ class Node(ABC):
         self.condition.look()
         self.late.start()
         self.upkeep.start()
+        self._healing.start()
 
     def _stop_background(self) -> None:
         self._closing.set()
+        self._healing.stop()
         self.upkeep.stop()
         self._importing.shutdown()
         if self._begun:

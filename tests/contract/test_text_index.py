@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mnemolog.projections.language import tokens
 from mnemolog.projections.ports import Hit, PutText, Remove, TextChange, TextIndex
 from mnemolog.projections.text.index import MAX_OPEN, TantivyText
 from mnemolog.projections.text.manifest import TextIndexError
+from mnemolog.projections.text.whole import mend
 
 PATIENCE_S = 240
 """How long a test waits before it fails; nothing is measured by it."""
@@ -474,10 +476,22 @@ class TestTantivyText(TextIndexContract):
         index = self.open(path)
         with pytest.raises(TextIndexError, match="mnemolog rebuild"):
             index.search("lab/arm", "red", 5)
+        feed(index, puts(["blue cup"]), start=5)
+        feed(index, puts(["green cup"], "lab/other"), start=6)
         with pytest.raises(TextIndexError, match="mnemolog rebuild"):
-            index.apply(0, 5, puts(["blue cup"]))
-        (told,) = index.digest()
-        assert told == f"(unreadable: {index._path('lab/arm').name})"
+            index.search("lab/arm", "cup", 5)
+        assert ids(index.search("lab/other", "green", 5)) == [1]
+        index.commit()
+        assert index.checkpoint(0) == 0, "what it did not take counts as taken"
+        assert index.damaged is not None and "lab" not in index.damaged
+        assert f"(unreadable: {index._path('lab/arm').name})" in index.digest()
+        index.close()
+        (told,) = mend(path)
+        assert "mnemolog rebuild" in told
+        index = self.open(path)
+        assert index.checkpoint(0) == -1 and index.damaged is None
+        feed(index, puts(["red cup"]))
+        assert ids(index.search("lab/arm", "red", 5)) == [1]
 
     def test_the_directory_of_another_space_is_refused(self, path: Path) -> None:
         index = self.open(path)
@@ -488,3 +502,41 @@ class TestTantivyText(TextIndexContract):
         made.rename(index._path("lab/other"))
         with pytest.raises(TextIndexError, match="lab/arm"):
             index.search("lab/other", "red", 5)
+
+    def test_an_index_of_an_earlier_version_is_opened_as_it_is(self, path: Path) -> None:
+        """Its manifest has no marks of spaces; the next one has."""
+        index = self.open(path)
+        feed(index, puts(["red cup"]))
+        index.close()
+        manifest = path / "manifest.json"
+        before = msgspec.json.decode(manifest.read_bytes())
+        assert before.pop("spaces")
+        manifest.write_bytes(msgspec.json.encode(before))
+        assert mend(path) == []
+        index = self.open(path)
+        assert index.checkpoint(0) == 0
+        assert ids(index.search("lab/arm", "red", 5)) == [1]
+        feed(index, puts(["blue cup"], "lab/other"), start=1)
+        index.close()
+        for space in ("lab/arm", "lab/other"):
+            shutil.rmtree(index._path(space))
+        assert len(mend(path)) == 2
+        assert self.open(path).checkpoint(0) == -1
+
+    def test_what_is_whole_beside_what_is_not_stays(self, path: Path) -> None:
+        index = self.open(path)
+        feed(index, puts(["red cup"]))
+        feed(index, puts(["blue cup"], "lab/other"), start=1)
+        index.close()
+        shutil.rmtree(index._path("lab/arm"))
+        (told,) = mend(path)
+        assert index._path("lab/arm").name in told and "meta.json is missing" in told
+        assert mend(path) == [], "it is mended once"
+        index = self.open(path)
+        assert ids(index.search("lab/other", "blue", 5)) == [1]
+        feed(index, puts(["red cup"]))
+        feed(index, puts(["blue cup"], "lab/other"), start=1)
+        assert ids(index.search("lab/arm", "red", 5)) == [1]
+        assert ids(index.search("lab/other", "blue", 5)) == [1]
+        index.close()
+        assert mend(path) == []

@@ -86,3 +86,22 @@ def test_what_cannot_be_read_is_told(directory: Path) -> None:
     index = open_index(directory)
     assert list(index.digest()) == [UNREADABLE]
     index.close()
+
+
+def test_bits_of_a_code_are_in_the_digest(directory: Path) -> None:
+    index = open_index(directory)
+    before = index.digest()
+    index.close()
+    lose(directory, "vector_storage/quantized_data/chunk_0.mmap", flip_some_bits)
+    index = open_index(directory)
+    assert index.digest().keys() == before.keys()
+    assert index.digest() != before
+    index.close()
+
+
+def flip_some_bits(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    middle = len(data.rstrip(b"\0")) // 2
+    for at in range(middle, middle + 8):
+        data[at] ^= 16
+    file.write_bytes(data)

@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mnemolog.projections.ports import PutVector, Remove, Vector, VectorChange, VectorIndex
-from mnemolog.projections.vectors import edge
+from mnemolog.projections.vectors import edge, whole
 from mnemolog.projections.vectors.edge import EdgeVectors
+from mnemolog.projections.vectors.manifest import VectorIndexError
 
 DIMS = 16
 SPACE = "acme/arm"
@@ -401,3 +402,50 @@ class TestEdgeVectors(VectorIndexContract):
             asked += len(expected)
         assert right >= 0.98 * asked
         index.close()
+
+    def test_files_are_compared_with_what_was_committed(self, tmp_path: Path) -> None:
+        index = self.open(tmp_path)
+        index.apply(0, 0, [put(1)])
+        index.close()
+        whole.check(tmp_path)
+        (mappings,) = tmp_path.glob("shard/segments/*/mutable_id_tracker.mappings")
+        good = mappings.read_bytes()
+        for damage, told in (
+            (good[:-1] + bytes([good[-1] ^ 1]), "was changed"),
+            (good[: len(good) // 2], "bytes that had"),
+        ):
+            mappings.write_bytes(damage)
+            with pytest.raises(VectorIndexError, match=told):
+                whole.check(tmp_path)
+        mappings.unlink()
+        with pytest.raises(VectorIndexError, match="has lost the file"):
+            whole.check(tmp_path)
+
+    def test_an_index_of_an_earlier_version_is_opened_as_it_is(self, tmp_path: Path) -> None:
+        index = self.open(tmp_path)
+        index.apply(0, 0, [put(1)])
+        index.close()
+        manifest = tmp_path / "manifest.json"
+        before = msgspec.json.decode(manifest.read_bytes())
+        for name in ("points", "files", "sums"):
+            assert before.pop(name)
+        manifest.write_bytes(msgspec.json.encode(before))
+        whole.check(tmp_path)
+        again = EdgeVectors(tmp_path, DIMS, "test-model")
+        again.check()
+        assert again.checkpoint(0) == 0 and ids(again, unit(1)) == [1]
+        again.close()
+
+    def test_a_shard_that_lost_points_is_noticed(self, tmp_path: Path) -> None:
+        index = EdgeVectors(tmp_path, DIMS, "test-model")
+        index.apply(0, 0, [put(1), put(2)])
+        index.commit()
+        index.check()
+        index.close()
+        manifest = tmp_path / "manifest.json"
+        before = msgspec.json.decode(manifest.read_bytes())
+        manifest.write_bytes(msgspec.json.encode(before | {"points": 3}))
+        again = EdgeVectors(tmp_path, DIMS, "test-model")
+        with pytest.raises(VectorIndexError, match="holds 2 points of 3"):
+            again.check()
+        again.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import emptied, stored
-from tests.crash.process import ANSWER_WITHIN_S, Stdio
+from tests.crash.process import ANSWER_WITHIN_S, Stdio, stderr_of
 
 MEMORIES = "default/robot/kitchen"
 ENTITIES = "default/graph#entity"
@@ -80,6 +80,11 @@ def parts_that_differ(data: Path) -> list[str]:
     return found
 
 
+def spaces_that_differ(data: Path) -> list[str]:
+    """Without what is said of files."""
+    return [one for one in parts_that_differ(data) if "/(" not in one]
+
+
 def mend(data: Path) -> None:
     told = stored.run(data, "rebuild", "--json", model=None)
     assert told.code == 0, told.err
@@ -100,7 +105,7 @@ def test_an_emptied_text_index_is_named_and_mended(
     whole_store: Path, data: Path, empty: emptied.Emptying, space: str
 ) -> None:
     empty(copy(whole_store, data), space)
-    assert parts_that_differ(data) == [f"text/{space}"]
+    assert spaces_that_differ(data) == [f"text/{space}"]
     mend(data)
 
 
@@ -116,7 +121,7 @@ def test_a_text_index_that_cannot_be_read_is_named_and_mended(
 @pytest.mark.parametrize("space", [MEMORIES, ENTITIES])
 def test_deleted_points_are_named_and_mended(whole_store: Path, data: Path, space: str) -> None:
     emptied.delete_points(copy(whole_store, data), space)
-    assert parts_that_differ(data) == [f"vectors/{MODEL}/{space}"]
+    assert spaces_that_differ(data) == [f"vectors/{MODEL}/{space}"]
     mend(data)
 
 
@@ -133,7 +138,7 @@ def test_an_emptied_vector_index_is_named_and_mended(
     whole_store: Path, data: Path, empty: emptied.Emptying
 ) -> None:
     empty(copy(whole_store, data), "")
-    assert parts_that_differ(data) == sorted(f"vectors/{MODEL}/{space}" for space in SPACES)
+    assert spaces_that_differ(data) == sorted(f"vectors/{MODEL}/{space}" for space in SPACES)
     mend(data)
 
 
@@ -146,3 +151,22 @@ def test_a_vector_index_that_cannot_be_opened_is_named_and_mended(
     assert "The vector index in" in told.err and "`mnemolog rebuild`" in told.err
     assert "Traceback" not in told.err, told.err
     mend(data)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["text/spaces/*/*.pos", "vectors/*/shard/**/is_null/flags_a.dat"]
+)
+def test_a_file_that_was_changed_is_named_and_mended(
+    whole_store: Path, data: Path, pattern: str
+) -> None:
+    """Where nothing that a search reads was: it is found as before."""
+    path = sorted((copy(whole_store, data) / "projections").glob(pattern))[0]
+    with path.open("r+b") as file:
+        file.write(bytes([path.read_bytes()[0] ^ 1]))
+    (told,) = [one for one in parts_that_differ(data) if "/(" in one]
+    assert told.startswith(pattern.split("/")[0]), told
+    with Stdio(data, model=None) as client:
+        assert client.call("recall", {"query": "eggs", "collection": "kitchen"}).body["memories"]
+        assert client.finish() == 0
+    assert "not whole and is made anew" in stderr_of(data).read_text()
+    assert parts_that_differ(data) == []

@@ -6,12 +6,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mnemolog.infra.embedder.catalogue import Model
 from mnemolog.projections.ports import TextIndex, VectorIndex
 from mnemolog.projections.projection import Projected
 from mnemolog.projections.state.store import PartitionState, StateError
 from mnemolog.services.counted import Counted
+from mnemolog.services.node.following import opening
 from mnemolog.services.node.following.follow import (
     Advance,
     ReadableLog,
@@ -22,13 +24,16 @@ from mnemolog.services.node.following.follow import (
     follow_vectors,
 )
 
+if TYPE_CHECKING:
+    from mnemolog.projections.vectors.edge import EdgeVectors
+
 
 class Projections:
     """State, text and vectors below `directory`. `model` None: no vectors.
 
-    What is not as it was written is made anew, unless it is to be taken `as_it_is`, to be compared.
     `shared` is a vector index that several nodes have in common: it is searched, and told what is
-    new, but made, compared and closed by others.
+    new, but made, compared and closed by others. What is not as it was written is made anew, as the
+    log is followed; unless `mend` is False: then it is compared as it is.
     """
 
     def __init__(
@@ -39,10 +44,8 @@ class Projections:
         model: Model | None,
         shared: VectorIndex | None = None,
         *,
-        as_it_is: bool = False,
+        mend: bool = True,
     ) -> None:
-        from mnemolog.projections.text.index import TantivyText
-
         self.directory = directory
         self.projected = projected
         self.model = model
@@ -53,17 +56,31 @@ class Projections:
                     p,
                     partitions,
                     projected,
-                    as_it_is=as_it_is,
+                    as_it_is=not mend,
                 )
                 for p in range(partitions)
             ]
-        self.text: TextIndex = TantivyText(directory / "text")
+        self._text = opening.text(directory / "text", mend)
+        self.text: TextIndex = self._text
         self.shared = shared
         self.vectors: VectorIndex | None = shared
+        self._own: EdgeVectors | None = None
+        self._differs: dict[str, str] = {}
         if model is not None and shared is None:
-            from mnemolog.projections.vectors.edge import EdgeVectors
+            place = directory / "vectors" / model.name
+            if not mend:
+                self._differs = opening.vectors_differ(place)
+            self.vectors = self._own = opening.vectors(place, model, mend)
 
-            self.vectors = EdgeVectors(directory / "vectors" / model.name, model.dims, model.name)
+    @property
+    def damaged(self) -> str | None:
+        """What is wrong with an index whose files an operation stumbled over; it stays so until it
+        is made anew."""
+        return self._text.damaged or (None if self._own is None else self._own.damaged)
+
+    def vectors_health(self) -> dict[str, Any]:
+        """Whether the node's own vectors can be searched, and if not, why."""
+        return {"status": "own"} if self._own is None else self._own.health()
 
     def catch_up(self, log: ReadableLog, progress: Advance | None = None) -> None:
         """Bring everything up to the end of the log. `progress` counts each projection's work."""
@@ -102,14 +119,17 @@ class Projections:
         if self.vectors is not None and self.model is not None and self.shared is None:
             found |= {
                 f"vectors/{self.model.name}/{space}": value
-                for space, value in self.vectors.digest().items()
+                for space, value in (self.vectors.digest() | self._differs).items()
             }
         return found
 
     def close(self) -> None:
         self.text.close()
-        if self.vectors is not None and self.shared is None:
-            self.vectors.close()
+        if self._own is not None:
+            self._own.close()
+            if self._differs:
+                # Closing took the files for what they should be; the next opening must not.
+                self._own.forget()
         for state in self.states:
             state.close()
 

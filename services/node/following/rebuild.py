@@ -58,6 +58,7 @@ def _rebuild_live(node: Node, verify: bool, progress: Progress) -> Report:
         if verify:
             return _compare(node.log, node.projections, fresh)
         report = _compare(node.log, None, fresh)
+        fresh.commit()  # Raises what closing only notes.
         fresh.close()
         _switch(node)
     shutil.rmtree(directory / "projections.old", ignore_errors=True)
@@ -115,7 +116,7 @@ def rebuild_offline(
         with _built(log, directory, projected, model, progress) as fresh:
             if verify:
                 live = Projections(
-                    directory / "projections", log.partitions, projected, model, as_it_is=True
+                    directory / "projections", log.partitions, projected, model, mend=False
                 )
                 try:
                     live.catch_up(log)
@@ -123,6 +124,7 @@ def rebuild_offline(
                 finally:
                     live.close()
             report = _compare(log, None, fresh)
+            fresh.commit()  # Raises what closing only notes.
             fresh.close()
             _swap(directory)
         if accept_log and (directory / "projections.old").exists():
