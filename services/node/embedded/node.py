@@ -17,6 +17,7 @@ from mnemolog.services.api import Answer
 from mnemolog.services.catalogue import Catalogue, Rules
 from mnemolog.services.decider.partition import PartitionDecider
 from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.embedded.scrub import Scrub
 from mnemolog.services.node.embedded.worker import PartitionWorker
 from mnemolog.services.node.following.belongs import check_belongs, check_not_lost
 from mnemolog.services.node.following.follow import Advance
@@ -69,6 +70,11 @@ class EmbeddedNode(Node):
             self._feeder.own(frozenset(range(self.log.partitions)))
             self._feeder.start()
         self._begin()
+        self.scrub = Scrub(self.log, self._damaged)
+        self.scrub.start()
+
+    def _damaged(self, partition: int, sentence: str) -> None:
+        self.workers[partition].give_up(sentence)
 
     def submit(self, asked: Asked) -> Future[Answer]:
         """What a call needs embedded is on its way while it waits its turn."""
@@ -81,6 +87,7 @@ class EmbeddedNode(Node):
     def close(self) -> None:
         """Decide what is waiting, make the indexes durable, let go of everything."""
         self.feed.close()
+        self.scrub.stop()
         self._stop_background()
         for worker in self.workers:
             worker.stop()

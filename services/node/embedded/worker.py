@@ -122,6 +122,11 @@ class PartitionWorker:
         self.shown, self._last_shown = state.next_offset, last_counting(state)
         self.failed = self.trouble = None
 
+    def give_up(self, reason: str) -> None:
+        """Decide nothing more on a log that is damaged. What was decided can be read."""
+        self.failed = f"Partition {self.partition} has stopped: {reason}"
+        _log.error("a partition has stopped", partition=self.partition, reason=reason)
+
     def stop(self) -> None:
         """Decide what is waiting, then end."""
         self._stopping = True
@@ -240,8 +245,7 @@ class PartitionWorker:
                 self._bring(counted)
             self.shown = state.next_offset
         except LogDamaged as error:
-            self.failed = f"Partition {self.partition} has stopped: {error}"
-            _log.error("a partition has stopped", partition=self.partition, error=str(error))
+            self.give_up(str(error))
         except BaseException as error:
             self._note(error)
         else:

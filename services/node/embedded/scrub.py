@@ -1,0 +1,78 @@
+"""The whole log, read through quietly beside everything else: what is written once and rarely read
+again goes bad unnoticed, and then there is no backup left that is older than the damage."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from mnemolog.events.log import LogError
+from mnemolog.services.node.failing import Complaints
+from mnemolog.services.node.following.follow import DAMAGED, ReadableLog
+from mnemolog.services.verifying import verify
+
+FIRST_AFTER_S = 5.0
+EVERY_S = 24 * 3600.0
+IDLE = 9
+"""It rests so many times as long as it works."""
+
+_log = structlog.get_logger("mnemolog.node")
+
+
+class _Stopped(Exception):
+    """The node ends."""
+
+
+class Scrub:
+    """One thread, from `start` to `stop`. `damaged` hears of a partition's damage, and where."""
+
+    def __init__(self, log: ReadableLog, damaged: Callable[[int, str], None]) -> None:
+        self.read_through = 0
+        """How often the whole log was."""
+        self._log = log
+        self._damaged = damaged
+        self._stopping = threading.Event()
+        self._worked_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        complaints, wait_s = Complaints(_log), FIRST_AFTER_S
+        while not self._stopping.wait(wait_s):
+            wait_s = EVERY_S
+            with complaints.about("the log could not be read through"):
+                self._go_through()
+
+    def _go_through(self) -> None:
+        self._worked_s = time.monotonic()
+        try:
+            reports = verify(self._log, {}, self._rest)
+        except _Stopped:
+            return
+        except LogError as error:
+            self._tell(0, str(error))
+            return
+        for report in reports:
+            if report.problems:
+                self._tell(report.partition, f"{report.problems[0]}. {DAMAGED}")
+        self.read_through += 1
+
+    def _tell(self, partition: int, sentence: str) -> None:
+        _log.error("the log is damaged", partition=partition, found=sentence)
+        self._damaged(partition, sentence)
+
+    def _rest(self, done: int, total: int) -> None:
+        worked_s = time.monotonic() - self._worked_s
+        if self._stopping.wait(IDLE * worked_s):
+            raise _Stopped
+        self._worked_s = time.monotonic()
