@@ -182,7 +182,10 @@ class SqliteLog:
         except sqlite3.OperationalError as error:
             raise LogError(f"{self._path} cannot be opened as a log: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise LogDamaged(f"{self._path} is not a mnemolog log: {error}") from error
+            raise LogDamaged(
+                f"{self._path} is not a mnemolog log, or is damaged: {error}. Put it back from a "
+                "backup"
+            ) from error
         if "format" not in kept or "partitions" not in kept:
             raise LogDamaged(
                 f"{self._path} does not say its format and its partitions: it is damaged. Put it "

@@ -1,6 +1,6 @@
-"""Any file of a data directory is cut, flipped, removed, or replaced by an older copy of itself, and
-the directory is served: either every acknowledged write is there under its id, and a new one works,
-or the service refuses, and what it advises works. Nothing in between."""
+"""Any file of a data directory is cut, flipped, removed, or replaced by an older copy of itself,
+then the directory is served: either every acknowledged write is there under its id, and a new one
+works, or the service refuses, and what it advises works. Nothing in between."""
 
 from __future__ import annotations
 
