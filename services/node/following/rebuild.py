@@ -93,6 +93,7 @@ def rebuild_offline(
         if not accept_log:
             check_not_shorter(log, directory / "projections")
         fresh = _build(log, directory, projected, model, progress)
+        made = False
         try:
             if verify:
                 live = Projections(
@@ -104,10 +105,11 @@ def rebuild_offline(
                 finally:
                     live.close()
             report = _compare(log, None, fresh)
-            fresh.commit()
+            fresh.commit()  # raises what closing only notes
+            made = True
         finally:
             fresh.close()
-            if verify:
+            if not made:
                 shutil.rmtree(directory / "projections.new", ignore_errors=True)
         _swap(directory)
         if accept_log and (directory / "projections.old").exists():
