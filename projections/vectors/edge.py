@@ -13,7 +13,6 @@ last `commit` is fed again from there.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import logging
 import threading
@@ -36,6 +35,7 @@ from mnemolog.projections.vectors.manifest import (
     VectorIndexError,
     drop,
     forget,
+    only_opener,
     read_manifest,
     write_manifest,
 )
@@ -55,12 +55,6 @@ that a search which comes meanwhile waits a few milliseconds at most."""
 
 MOST_WAITING = 20_000
 """Changes that are kept while there is no room on the disk: some 60 MB with 384 dimensions."""
-
-MANY = 10_000
-"""Points in the shard from which on it pays to leave conditions out at first, see `search`."""
-
-MARGIN = 3
-"""Points fetched per hit wanted where those that do not fit are dropped here, not by the engine."""
 
 AGAIN_S = 1.0
 """How long nobody tries again to open a shard that could not be opened for want of room."""
@@ -101,7 +95,7 @@ class EdgeVectors:
         self.damaged: str | None = None
         """What is wrong with files that an operation stumbled over; None when nothing is."""
         with contextlib.ExitStack() as undo:
-            undo.enter_context(_only_opener(directory))
+            undo.enter_context(only_opener(directory))
             self._manifest = read_manifest(directory) or Manifest(model, dims, {}, points=0)
             _check(self._manifest, directory, dims, model)
             with contextlib.suppress(VectorsAway):
@@ -206,7 +200,7 @@ class EdgeVectors:
             shard = self._live()
             self._drain()
         with self._stumbling():
-            return _nearest(shard, query, limit, space, session, min_confidence)
+            return engine.nearest(shard, query, limit, space, session, min_confidence)
 
     def digest(self) -> dict[str, str]:
         """Per space a hash over ids, versions, sessions, confidences, stored vectors and codes.
@@ -388,23 +382,6 @@ class EdgeVectors:
         self._shard = None
 
 
-@contextlib.contextmanager
-def _only_opener(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock, which ends with the process if nobody closes it."""
-    file = (directory / "lock").open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        raise BlockingIOError(
-            error.errno,
-            f"The vector index in {directory} is already open, here or in another process; "
-            "close that one first",
-        ) from error
-    with file:
-        yield
-
-
 def _check(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
     if manifest.format != FORMAT:
         raise VectorIndexError(
@@ -415,27 +392,3 @@ def _check(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
             f"{directory} holds vectors of {manifest.model} with {manifest.dims} dimensions, "
             f"not of {model} with {dims}; give each model a directory of its own"
         )
-
-
-def _nearest(
-    shard: qe.EdgeShard,
-    query: qe.Query,
-    limit: int,
-    space: str,
-    session: str | None,
-    min_confidence: float | None,
-) -> list[Hit]:
-    every = engine.conditions(space, session, min_confidence)
-    first = every
-    total = shard.info().points_count
-    if total >= MANY:
-        first = engine.conditions(space, session, None)
-        if session is None and engine.count(shard, first) * 2 >= total:
-            first = []
-    if len(first) < len(every):
-        wanted = limit * MARGIN
-        found = engine.query(shard, query, wanted, first)
-        kept = [point for point in found if engine.fits(point, space, min_confidence)]
-        if len(kept) >= limit or len(found) < wanted:
-            return engine.hits(kept)[:limit]
-    return engine.hits(engine.query(shard, query, limit, every))

@@ -7,8 +7,11 @@ is killed. A directory without it holds nothing that counts.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -94,3 +97,20 @@ def drop(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def only_opener(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock, which ends with the process if nobody closes it."""
+    file = (directory / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise BlockingIOError(
+            error.errno,
+            f"The vector index in {directory} is already open, here or in another process; "
+            "close that one first",
+        ) from error
+    with file:
+        yield

@@ -53,7 +53,8 @@ class Room:
         for name, size, _ in lacking:
             with (shard / name).open("r+b") as file:
                 try:
-                    os.posix_fallocate(file.fileno(), 0, size)
+                    if hasattr(os, "posix_fallocate"):  # macOS has none.
+                        os.posix_fallocate(file.fileno(), 0, size)
                 except OSError as error:
                     # A file system that cannot set anything aside has `check` alone.
                     if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):

@@ -15,6 +15,12 @@ from mnemolog.projections.vectors.points import ranked
 OVERSAMPLING = 4.0
 """Candidates by 4-bit code per hit wanted; they are scored again with the originals."""
 
+MANY = 10_000
+"""Points in the shard from which on it pays to leave conditions out at first, see `search`."""
+
+MARGIN = 3
+"""Points fetched per hit wanted where those that do not fit are dropped here, not by the engine."""
+
 _Payload = dict[str, Any]
 
 
@@ -110,3 +116,28 @@ def hits(points: Iterable[qe.ScoredPoint]) -> list[Hit]:
     return ranked(
         Hit(payload["id"], point.score, payload["version"]) for point, payload in payloads
     )
+
+
+def nearest(
+    shard: qe.EdgeShard,
+    ask: qe.Query,
+    limit: int,
+    space: str,
+    session: str | None,
+    min_confidence: float | None,
+) -> list[Hit]:
+    """The nearest points of a space that fit, see `EdgeVectors.search`."""
+    every = conditions(space, session, min_confidence)
+    first = every
+    total = shard.info().points_count
+    if total >= MANY:
+        first = conditions(space, session, None)
+        if session is None and count(shard, first) * 2 >= total:
+            first = []
+    if len(first) < len(every):
+        wanted = limit * MARGIN
+        found = query(shard, ask, wanted, first)
+        kept = [point for point in found if fits(point, space, min_confidence)]
+        if len(kept) >= limit or len(found) < wanted:
+            return hits(kept)[:limit]
+    return hits(query(shard, ask, limit, every))

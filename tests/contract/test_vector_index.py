@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mnemolog.projections.ports import PutVector, Remove, Vector, VectorChange, VectorIndex
-from mnemolog.projections.vectors import edge, whole
+from mnemolog.projections.vectors import shard, whole
 from mnemolog.projections.vectors.edge import EdgeVectors
 from mnemolog.projections.vectors.manifest import VectorIndexError
 
@@ -371,7 +371,7 @@ class TestEdgeVectors(VectorIndexContract):
 
     def test_a_large_shard_answers_as_an_exact_search_does(self, tmp_path: Path) -> None:
         """Above `MANY` points conditions are left out at first: none of that may show."""
-        count = edge.MANY + 2_000
+        count = shard.MANY + 2_000
         values = np.random.default_rng(1).standard_normal((count, DIMS)).astype(np.float16)
         space = ["acme/arm" if n % 5 else "acme/leg" for n in range(count)]
         session = [f"s{n % 40}" for n in range(count)]

@@ -175,13 +175,13 @@ def check_all(
 def test_a_damaged_file_costs_nothing(
     whole: tuple[Path, Found], data: Path, chance: Random
 ) -> None:
-    check_all(whole, data, chance.sample(cases(whole[0]), 12), chance)
+    check_all(whole, data, chance.sample(cases(whole[0]), 8), chance)
 
 
 def test_a_damaged_file_of_a_killed_process_costs_nothing(
     killed: tuple[Path, Found], data: Path, chance: Random
 ) -> None:
-    check_all(killed, data, chance.sample(cases(killed[0]), 4), chance)
+    check_all(killed, data, chance.sample(cases(killed[0]), 3), chance)
 
 
 @pytest.mark.faults

@@ -146,6 +146,7 @@ def test_a_rebuild_on_a_full_disk(disk: Disk, data: Path, leave_mb: int) -> None
     assert told.code == 1, f"{told.out} {told.err}"
     assert "full" in told.err or "space" in told.err, told.err
     assert "Traceback" not in told.err, told.err
+    assert not (data / "projections.new").exists(), "what was not finished takes room"
     disk.free()
     told = stored.run(data, "rebuild", model=None)
     assert told.code == 0, told.err
