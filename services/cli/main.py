@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from mnemolog.services.cli.common import data_option
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway.identity import VERSION
 from mnemolog.services.listed import Families
@@ -47,7 +48,7 @@ class Lazy(click.Group):
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="mnemolog")
-@click.option("--data", metavar="DIR", help="Data directory.  [default: the user's own]")
+@data_option
 @click.pass_context
 def cli(ctx: click.Context, data: str | None) -> None:
     """Memory for agents and robots, in which every call is an event on a log.
