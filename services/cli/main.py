@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from mnemolog.infra.directory import close_to_others
 from mnemolog.services.cli.common import data_option
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway.identity import VERSION
@@ -60,6 +61,8 @@ def cli(ctx: click.Context, data: str | None) -> None:
       mnemolog call learn '{"insight": "grip_force=12.5N is best for cups"}'
       mnemolog call recall '{"query": "how hard to grip a cup"}'
     """
+    if ctx.invoked_subcommand != "models":  # Models are no secret, and may be shared.
+        close_to_others()
     ctx.obj = {"families": FAMILIES, **(ctx.obj or {}), "data": data}
 
 

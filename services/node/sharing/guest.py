@@ -14,8 +14,11 @@ from mnemolog.events.arguments import Refused
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable, last_event
 from mnemolog.services.node.following.feed import Buffer
 from mnemolog.services.node.sharing.wire import (
+    MAX_TOLD,
     Ask,
     Told,
+    dial,
+    peer,
     read_frame,
     socket_path,
     told_decoder,
@@ -43,10 +46,16 @@ class Guest:
     @classmethod
     async def connect(cls, data_dir: Path) -> Guest | None:
         """A connection to the holder of `data_dir`; None when nobody answers there."""
+        path = socket_path(data_dir)
         try:
-            return cls(*await asyncio.open_unix_connection(str(socket_path(data_dir))))
+            reader, writer = await dial(path)
         except OSError:
             return None
+        holder = peer(writer)
+        if not holder.is_this_user:
+            writer.close()
+            raise Unavailable(f"At {path} user {holder.uid} listens, who is not told anything")
+        return cls(reader, writer)
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
         told = await self._ask(progress, op="call", request=request)
@@ -123,7 +132,7 @@ class Guest:
     async def _listen(self) -> None:
         try:
             while True:
-                told = told_decoder.decode(await read_frame(self._reader))
+                told = told_decoder.decode(await read_frame(self._reader, MAX_TOLD))
                 if told.progress is not None:
                     if told.id in self._progress:
                         self._progress[told.id](*told.progress)

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from mnemolog.events.arguments import Refused
+from mnemolog.infra.directory import own_directory
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.ports import IndexDamaged
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
@@ -22,10 +23,15 @@ from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.following.rebuild import rebuild_live
 from mnemolog.services.node.kafka.logs import with_its_log
 from mnemolog.services.node.node import Node
+from mnemolog.services.node.sharing.entitled import entitled_call, entitled_follow
 from mnemolog.services.node.sharing.wire import (
+    MAX_ASK,
     Ask,
+    Peer,
     Told,
     ask_decoder,
+    listen,
+    peer,
     read_frame,
     socket_path,
     write_frame,
@@ -33,6 +39,10 @@ from mnemolog.services.node.sharing.wire import (
 
 if TYPE_CHECKING:
     from mnemolog.services.node.kafka.projecting import ProjectorNode
+
+MAX_CALLS = 1024
+"""Of one guest at a time: what comes after that waits in its socket. Its followers are counted by
+the feed."""
 
 _log = structlog.get_logger("mnemolog.holder")
 
@@ -46,8 +56,9 @@ class DirectoryLock:
         self._file: int | None = None
 
     def take(self) -> bool:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        own_directory(self.path.parent)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(self.path, flags, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -102,8 +113,7 @@ class Holder:
     async def open(cls, settings: Settings, catalogue: Catalogue) -> Holder:
         holder = cls(settings, await _open(settings, catalogue))
         holder._path.unlink(missing_ok=True)
-        holder._server = await asyncio.start_unix_server(holder._serve, str(holder._path))
-        holder._path.chmod(0o600)
+        holder._server = await listen(holder._path, holder._serve)
         return holder
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
@@ -130,16 +140,27 @@ class Holder:
         assert task is not None
         self._guests.add(task)
         asks: dict[int, asyncio.Task[None]] = {}
+        calls: set[asyncio.Task[None]] = set()
+        guest = peer(writer)
+        if not guest.is_this_user:
+            _log.warning("a process of another user was turned away", uid=guest.uid)
         try:
-            while True:
-                ask = ask_decoder.decode(await read_frame(reader))
+            while guest.is_this_user:
+                ask = ask_decoder.decode(await read_frame(reader, MAX_ASK))
                 if ask.op == "stop":
                     if ask.id in asks:
                         asks[ask.id].cancel()
                     continue
-                work = asyncio.create_task(self._answer(ask, writer))
+                if ask.id in asks:
+                    raise ConnectionError(f"two questions have the number {ask.id}")
+                if len(calls) >= MAX_CALLS:
+                    await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                work = asyncio.create_task(self._answer(ask, guest, writer))
                 asks[ask.id] = work
                 work.add_done_callback(partial(asks.pop, ask.id))
+                if ask.op != "events":
+                    calls.add(work)
+                    work.add_done_callback(calls.discard)
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             pass
         except asyncio.CancelledError:
@@ -150,15 +171,16 @@ class Holder:
                 work.cancel()
             writer.close()
 
-    async def _answer(self, ask: Ask, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, ask: Ask, guest: Peer, writer: asyncio.StreamWriter) -> None:
         told = Told(id=ask.id)
         try:
             if ask.op == "call" and ask.request is not None:
-                told.answer = await self.call(ask.request, _teller(ask, writer))
+                request = self._entitled(ask.request, guest)
+                told.answer = await self.call(request, _teller(ask, writer))
             elif ask.op == "health":
                 told.result = await self.health()
             elif ask.op == "events" and ask.follow is not None:
-                await self._tell(ask.id, ask.follow, writer)
+                await self._tell(ask.id, entitled_follow(ask.follow), writer)
             elif ask.op == "rebuild":
                 told.result = await self._rebuild(ask, writer)
             else:
@@ -175,6 +197,12 @@ class Holder:
         with contextlib.suppress(ConnectionError):
             write_frame(writer, told)
             await writer.drain()
+
+    def _entitled(self, request: Request, guest: Peer) -> Request:
+        node = self.node
+        if not isinstance(node, Node):
+            return request
+        return entitled_call(request, guest, node.catalogue, node.clock())
 
     async def _tell(self, number: int, follow: Follow, writer: asyncio.StreamWriter) -> None:
         async with contextlib.aclosing(self.events(follow)) as events:

@@ -62,7 +62,10 @@ def open_source(given: str, files: Files | None) -> Source:
 
 def _resolved(given: str, files: Files | None) -> Path:
     if files is None:
-        raise Refused("Files cannot be named here; use `mnemolog import FILE`")
+        raise Refused(
+            "Files cannot be named here; use `mnemolog import FILE`, in the same container as the "
+            "process that has the store open"
+        )
     if "\0" in given:
         raise Refused("source_path holds a NUL, which no path can")
     if given == "~" or given.startswith("~/"):
