@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +58,7 @@ class TantivyText:
         self._queued: set[str] = set()
         self._thread: Thread | None = None
         self._closed = False
+        self._until_s = math.inf
 
     def checkpoint(self, partition: int) -> int:
         return self._durable.get(partition, -1)
@@ -112,10 +115,15 @@ class TantivyText:
                 reached = dict(self._applied)
                 dirty = list(self._dirty.values())
             for space in dirty:
+                if time.monotonic() > self._until_s:
+                    return
                 self._flush(space)
             if reached != self._durable:
                 manifest.write(self._root, reached)
                 self._durable = reached
+
+    def hurry(self, within_s: float) -> None:
+        self._until_s = time.monotonic() + within_s
 
     def digest(self) -> dict[str, str]:
         """Commits first, then reads the files anew, as the next process will.
@@ -212,7 +220,7 @@ class TantivyText:
                 self._queued.discard(space.name)
             try:
                 with self._flushing:
-                    if space.waiting >= self._commit_at:
+                    if space.waiting >= self._commit_at and not self._closed:
                         self._flush(space)
             except Exception:
                 # Nothing is lost: the changes wait, and the owner's next commit raises this.

@@ -41,7 +41,8 @@ class Upkeep:
             self._thread.join()
 
     def _run(self) -> None:
-        before = committed = self.shown
+        # Once after the start, too: what came from the log then may not be durable.
+        before, committed = self.shown, -1
         committed_s = time.monotonic()
         while not self._stopping.wait(EVERY_S):
             self._host.embedding.embedder.poll()

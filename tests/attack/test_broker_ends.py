@@ -21,8 +21,11 @@ from tests.e2e.conftest import PATIENCE_S
 from tests.ports import HeldPort
 
 
-def running(pid: int) -> bool:
-    return bool(psutil.pid_exists(pid)) and psutil.Process(pid).status() != "zombie"
+def running(one: psutil.Process) -> bool:
+    try:
+        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("killed", ["the command", "whoever started it"])
@@ -46,14 +49,14 @@ def test_no_broker_outlives_a_kill(tmp_path: Path, killed: str) -> None:
         python = next(one for one in seen if one.ppid() == started.pid)
         assert stat.S_IMODE((data / "log").stat().st_mode) == 0o700
         (python if killed == "the command" else started).send_signal(signal.SIGKILL)
-        while any(running(one.pid) for one in seen):
+        while any(running(one) for one in seen):
             assert time.monotonic() < deadline, f"{java} outlived {killed}"
             time.sleep(0.1)
     finally:
         started.kill()
         started.wait()
         for one in seen:
-            if one.is_running():
+            if running(one):
                 one.kill()
         port.release()
 
