@@ -73,13 +73,15 @@ def _maven(target: Path) -> None:
         f"-DoutputDirectory={target}",
         f"{maven.DEPENDENCY_PLUGIN}:copy-dependencies",
     ]
-    _run(command, FETCH_TIMEOUT_S, f"Maven could not fetch Kafka {VERSION}")
+    # In the empty folder: where somebody stands there may be options and extensions for Maven.
+    _run(command, FETCH_TIMEOUT_S, f"Maven could not fetch Kafka {VERSION}", target)
 
 
-def _run(command: list[str], timeout_s: float, failure: str) -> None:
+def _run(command: list[str], timeout_s: float, failure: str, cwd: Path | None = None) -> None:
     try:
         done = subprocess.run(
             command,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -23,7 +23,7 @@ from tests.ports import HeldPort
 
 def running(one: psutil.Process) -> bool:
     try:
-        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+        return bool(one.is_running() and one.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -65,11 +65,12 @@ def test_maven_is_called_with_a_plugin_of_one_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mvn, asked = tmp_path / "mvn", tmp_path / "asked"
-    mvn.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 1\n')
+    mvn.write_text(f'#!/bin/sh\necho "$PWD" "$@" >> {asked}\nexit 1\n')
     mvn.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(broker.BrokerError):
-        broker._maven(tmp_path)
+        broker._maven(tmp_path / "empty")
     model, source = next(
         (model, source)
         for model in CATALOGUE.values()
@@ -81,6 +82,8 @@ def test_maven_is_called_with_a_plugin_of_one_version(
     lines = asked.read_text().splitlines()
     assert len(lines) == 2
     for line in lines:
+        # Where somebody stands, Maven would take options and extensions from.
+        assert not line.startswith(f"{Path.cwd()} ")
         goal = next(word for word in line.split() if "dependency-plugin" in word)
         assert goal.startswith(f"{maven.DEPENDENCY_PLUGIN}:copy")
         assert goal.split(":")[2][0].isdigit()

@@ -23,6 +23,7 @@ from mnemolog.services.families.graph.answering import exports
 from mnemolog.services.families.graph.deciding import imports
 from mnemolog.services.node.sharing import wire
 from mnemolog.services.node.sharing.guest import Guest
+from mnemolog.services.node.sharing.holder import MAX_CALLS
 from tests.crash.process import MNEMOLOG, Stdio, environment, tail
 from tests.e2e.conftest import PATIENCE_S, run
 
@@ -250,6 +251,18 @@ def test_a_guest_follows_its_own_tenant_alone(holder: Stdio) -> None:
 
     with pytest.raises(Unavailable, match="no gateway"):
         asyncio.run(follow())
+
+
+def test_more_questions_than_are_looked_into_at_once_wait(holder: Stdio) -> None:
+    async def ask_all() -> list[dict[str, Any]]:
+        guest = await Guest.connect(holder.data)
+        assert guest is not None
+        try:
+            return await asyncio.gather(*(guest.health() for _ in range(MAX_CALLS + 500)))
+        finally:
+            await guest.close()
+
+    assert {one["status"] for one in asyncio.run(ask_all())} == {"ok"}
 
 
 @pytest.mark.parametrize("what", ["too large", "the same number twice", "no message"])
