@@ -27,7 +27,7 @@ serve: setup ## MCP over HTTP on http://127.0.0.1:3000/mcp
 	$(BIN)/mnemolog serve
 
 kafka: $(STAMP) ## a real Kafka broker on 127.0.0.1:9092, in the foreground (needs Java 17 and Maven)
-	$(BIN)/python -m mnemolog.infra.kafka.broker
+	$(BIN)/python -m mnemolog.infra.kafka.broker --with-parent
 
 check: $(STAMP) ## lint, format and types
 	$(BIN)/ruff check .

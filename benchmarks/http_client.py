@@ -83,6 +83,7 @@ class HttpNode:
         checkout: mnemolog.Checkout = mnemolog.THIS,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o700)  # An open one is refused, with our file in it.
         self._stderr_path = directory / "bench-stderr.log"
         command = [checkout.program(), "serve", "--data", str(directory), "--port", "0", *args]
         with self._stderr_path.open("wb") as stderr:

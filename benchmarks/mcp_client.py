@@ -75,6 +75,7 @@ class StdioClient:
     def __init__(self, server: Server) -> None:
         self.server = server
         server.directory.mkdir(parents=True, exist_ok=True)
+        server.directory.chmod(0o700)  # An open one is refused, with our file in it.
         self._stderr_path = server.directory / "bench-stderr.log"
         self._started_at = time.perf_counter()
         with self._stderr_path.open("ab") as stderr:

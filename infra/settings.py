@@ -1,10 +1,16 @@
-"""Settings: command-line flags over MNEMOLOG_* variables over mnemolog.toml over defaults."""
+"""Settings: command-line flags over MNEMOLOG_* variables over a file over defaults.
+
+The file is the user's own, or one that was named. None is looked for in the working directory: MCP
+clients start the service in whatever project is open, and a project that came from elsewhere must
+not say where the memory goes.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +20,8 @@ import platformdirs
 from mnemolog.infra.embedder.catalogue import DEFAULT_MODEL
 
 _BROKER = re.compile(r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+FILE_NAME = "mnemolog.toml"
+ENV_CONFIG = "MNEMOLOG_CONFIG"
 ROLES = ("gateway", "decider", "projector")
 
 
@@ -102,7 +110,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def default_data_dir() -> Path:
-    return Path(platformdirs.user_data_dir("mnemolog", appauthor=False))
+    found = _of_user(platformdirs.user_data_path)
+    if found is None:
+        raise SettingsError("This user has no home directory: say where the data goes with --data")
+    return found
+
+
+def user_config() -> Path | None:
+    """Where the user's own settings are, if there are any; None without a home directory."""
+    found = _of_user(platformdirs.user_config_path)
+    return None if found is None else found / FILE_NAME
+
+
+def _of_user(place: Callable[..., Path]) -> Path | None:
+    """One of the user's directories. Without a home it is none, or below the working directory:
+    that depends on the version of platformdirs."""
+    try:
+        found = place("mnemolog", appauthor=False)
+    except RuntimeError:
+        return None
+    return found if found.is_absolute() else None
 
 
 def qdrant_api_key() -> str | None:
@@ -110,15 +137,10 @@ def qdrant_api_key() -> str | None:
     return os.environ.get("MNEMOLOG_QDRANT_API_KEY") or None
 
 
-def load(flags: dict[str, Any] | None = None, directory: Path | None = None) -> Settings:
-    """The settings in force; `flags` whose value is None were not given."""
-    values: dict[str, Any] = {}
-    file = (directory or Path.cwd()) / "mnemolog.toml"
-    if file.is_file():
-        try:
-            values |= tomllib.loads(file.read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{file} is not valid TOML: {error}") from None
+def load(flags: dict[str, Any] | None = None, config: str | None = None) -> Settings:
+    """The settings in force; `flags` whose value is None were not given. `config` is the file, else
+    the variable names it, else it is the user's own."""
+    values = _of_file(config or os.environ.get(ENV_CONFIG) or None)
     for name in Settings.__struct_fields__:
         variable = os.environ.get(f"MNEMOLOG_{name.upper()}")
         if variable is not None:
@@ -128,3 +150,15 @@ def load(flags: dict[str, Any] | None = None, directory: Path | None = None) -> 
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"Wrong setting: {error}") from None
+
+
+def _of_file(named: str | None) -> dict[str, Any]:
+    file = Path(named).expanduser() if named else user_config()
+    if file is None or (not named and not file.exists()):
+        return {}
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise SettingsError(f"The settings in {file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}") from None

@@ -143,6 +143,11 @@ class TextIndex(Index, Protocol):
         statistics know of other spaces. Ties are ordered by id, the newest first."""
         ...
 
+    def hurry(self, within_s: float) -> None:
+        """From now on, begin nothing more that makes changes durable once so many seconds are over,
+        `commit` and `close` included. What is not durable then is fed again from the log."""
+        ...
+
 
 class VectorIndex(Index, Protocol):
     def apply(self, partition: int, offset: int, changes: Sequence[VectorChange]) -> None: ...

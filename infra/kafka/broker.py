@@ -1,8 +1,9 @@
 """A real Kafka broker on this machine's loopback, without a container.
 
 Its jars come once through Maven into the user's cache. `Broker` is what the tests start and stop;
-`python -m mnemolog.infra.kafka.broker` runs one in the foreground. One node, broker and controller
-in one (KRaft), a heap of at most 512 MB. For development and tests: one copy of everything.
+`python -m mnemolog.infra.kafka.broker` runs one in the foreground. It ends with the process that
+started it, however that ends. One node, broker and controller in one (KRaft), a heap of at most
+512 MB. For development and tests: one copy of everything.
 """
 
 from __future__ import annotations
@@ -27,11 +28,16 @@ import platformdirs
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from mnemolog.infra import maven
+from mnemolog.infra.directory import OTHERS
+from mnemolog.infra.kafka.minder import Minder
+
 VERSION: Final = "4.1.1"
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 180
 STOP_TIMEOUT_S: Final = 20
 FETCH_TIMEOUT_S: Final = 600
+LOOK_EVERY_S: Final = 0.5
 _HERE: Final = Path(__file__).parent
 _QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
@@ -60,26 +66,28 @@ def jars() -> Path:
 def _maven(target: Path) -> None:
     command = [
         _program("mvn", "Maven (the package 'maven')"),
-        "--batch-mode",
-        "--quiet",
+        *maven.OPTIONS,
         f"--file={_HERE / 'pom.xml'}",
         f"-Dkafka.version={VERSION}",
         "-DincludeScope=runtime",
         f"-DoutputDirectory={target}",
-        "dependency:copy-dependencies",
+        f"{maven.DEPENDENCY_PLUGIN}:copy-dependencies",
     ]
-    _run(command, FETCH_TIMEOUT_S, f"Maven could not fetch Kafka {VERSION}")
+    # In the empty folder: where somebody stands there may be options and extensions for Maven.
+    _run(command, FETCH_TIMEOUT_S, f"Maven could not fetch Kafka {VERSION}", target)
 
 
-def _run(command: list[str], timeout_s: float, failure: str) -> None:
+def _run(command: list[str], timeout_s: float, failure: str, cwd: Path | None = None) -> None:
     try:
         done = subprocess.run(
             command,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=timeout_s,
+            umask=OTHERS,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -113,6 +121,7 @@ class Broker:
         self.data = data or Path(tempfile.mkdtemp(prefix="mnemolog-kafka-"))
         self.port, self._controller_port = _ports(port)
         self.process: subprocess.Popen[bytes] | None = None
+        self._minder: Minder | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -141,7 +150,7 @@ class Broker:
         for port in (self.port, self._controller_port):
             if _taken(port):
                 raise BrokerError(f"Port {port} of {HOST} is taken: another Kafka may be running")
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         settings = self.data / "server.properties"
         settings.write_text(_settings(self.data, self.port, self._controller_port))
         if not (self.data / "log" / "meta.properties").exists():
@@ -166,7 +175,9 @@ class Broker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=OTHERS,
             )
+        self._minder = Minder(self.process.pid)
         try:
             self._wait()
         except BaseException:
@@ -184,6 +195,7 @@ class Broker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        self._ended()
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -191,11 +203,17 @@ class Broker:
         if process is not None:
             process.kill()
             process.wait()
+            self._ended()
 
     def close(self) -> None:
         self.stop()
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
+
+    def _ended(self) -> None:
+        if self._minder is not None:
+            self._minder.release()
+            self._minder = None
 
     @property
     def _output(self) -> Path:
@@ -274,6 +292,16 @@ def _taken(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
+def _wait_for(process: subprocess.Popen[bytes], parent: int | None) -> int:
+    """The code it ends with. When `parent` is gone before that, it is as if by Ctrl-C."""
+    while True:
+        try:
+            return process.wait(LOOK_EVERY_S)
+        except subprocess.TimeoutExpired:
+            if parent not in (None, os.getppid()):
+                raise KeyboardInterrupt from None
+
+
 @click.command()
 @click.option("--port", default=9092, show_default=True, type=click.IntRange(1, 65535))
 @click.option(
@@ -282,8 +310,10 @@ def _taken(port: int) -> bool:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where its data is kept between starts; .cache/kafka here by default.",
 )
-def main(port: int, data: Path) -> None:
+@click.option("--with-parent", is_flag=True, help="End when whoever started this has ended.")
+def main(port: int, data: Path, with_parent: bool) -> None:
     """A real Kafka broker on 127.0.0.1, in the foreground, until Ctrl-C."""
+    parent = os.getppid() if with_parent else None
 
     def end(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -295,7 +325,7 @@ def main(port: int, data: Path) -> None:
         broker.start()
         assert broker.process is not None
         click.echo(f"Kafka answers on {broker.bootstrap}; data in {data}; Ctrl-C ends it")
-        code = broker.process.wait()
+        code = _wait_for(broker.process, parent)
         raise click.ClickException(f"Kafka ended by itself with code {code}; see {data}/broker.log")
     except BrokerError as error:
         raise click.ClickException(str(error)) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,6 +64,7 @@ class TantivyText:
         self._queued: set[str] = set()
         self._thread: Thread | None = None
         self._closed = False
+        self._until_s = math.inf
 
     @property
     def damaged(self) -> str | None:
@@ -133,11 +136,16 @@ class TantivyText:
                 reached = dict(self._applied)
                 dirty = list(self._dirty.values())
             for space in dirty:
+                if time.monotonic() > self._until_s:
+                    return
                 self._flush(space)
             if reached != self._durable and not self._damaged:
                 marks = dict(self._marks)
                 manifest.write(self._root, manifest.Manifest(manifest.FORMAT, reached, marks))
                 self._durable = reached
+
+    def hurry(self, within_s: float) -> None:
+        self._until_s = time.monotonic() + within_s
 
     def digest(self) -> dict[str, str]:
         """Commits first, then reads the files anew, as the next process will.
@@ -252,7 +260,7 @@ class TantivyText:
                 self._queued.discard(space.name)
             try:
                 with self._flushing:
-                    if space.waiting >= self._commit_at:
+                    if space.waiting >= self._commit_at and not self._closed:
                         self._flush(space)
             except Exception:
                 # Nothing is lost: the changes wait, and the owner's next commit raises this.

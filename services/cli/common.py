@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mnemolog.infra.settings import Settings, load
+from mnemolog.infra.settings import ENV_CONFIG, FILE_NAME, Settings, load, user_config
 from mnemolog.services.listed import Families
 
 if TYPE_CHECKING:
@@ -18,10 +20,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def data_option(command: F) -> F:
-    """`--data DIR` after the subcommand; before it works too."""
-    return click.option("--data", metavar="DIR", help="Data directory.  [default: the user's own]")(
-        command
+    """`--data DIR` and `--config FILE` after the subcommand; before it they work too."""
+    return config_option(
+        click.option("--data", metavar="DIR", help="Data directory.  [default: the user's own]")(
+            command
+        )
     )
+
+
+def config_option(command: F) -> F:
+    """`--config FILE`, kept for `settings`."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            ctx.ensure_object(dict)["config"] = value
+
+    return click.option(
+        "--config",
+        metavar="FILE",
+        expose_value=False,
+        callback=keep,
+        help="Settings, as TOML.  [default: the user's own]",
+    )(command)
 
 
 def log_option(command: F) -> F:
@@ -33,9 +53,23 @@ def log_option(command: F) -> F:
 
 def settings(ctx: click.Context, **flags: Any) -> Settings:
     """The settings in force. A flag after the subcommand wins over one before it."""
-    before = ctx.obj["data"]
+    before, config = ctx.obj["data"], ctx.obj.get("config")
+    if config is None and not os.environ.get(ENV_CONFIG):
+        _mention_unread()
     after = {name: value for name, value in flags.items() if value is not None}
-    return load({"data": before, **after})
+    return load({"data": before, **after}, config)
+
+
+def _mention_unread() -> None:
+    """Whoever counts on a file beside them should hear that it says nothing here."""
+    here, own = Path(FILE_NAME), user_config()
+    if here.is_file() and not (own is not None and own.exists() and here.samefile(own)):
+        always = "" if own is None else f"; the settings for all your work go to {own}"
+        click.echo(
+            f"{FILE_NAME} in the working directory is not read. To use it: --config {FILE_NAME}, "
+            f"or {ENV_CONFIG}{always}",
+            err=True,
+        )
 
 
 def families(ctx: click.Context) -> Families:

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from mnemolog.infra.directory import close_to_others
+from mnemolog.services.cli.common import data_option
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway.identity import VERSION
 from mnemolog.services.listed import Families
@@ -47,7 +49,7 @@ class Lazy(click.Group):
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="mnemolog")
-@click.option("--data", metavar="DIR", help="Data directory.  [default: the user's own]")
+@data_option
 @click.pass_context
 def cli(ctx: click.Context, data: str | None) -> None:
     """Memory for agents and robots, in which every call is an event on a log.
@@ -59,6 +61,8 @@ def cli(ctx: click.Context, data: str | None) -> None:
       mnemolog call learn '{"insight": "grip_force=12.5N is best for cups"}'
       mnemolog call recall '{"query": "how hard to grip a cup"}'
     """
+    if ctx.invoked_subcommand != "models":  # Models are no secret, and may be shared.
+        close_to_others()
     ctx.obj = {"families": FAMILIES, **(ctx.obj or {}), "data": data}
 
 

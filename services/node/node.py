@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from mnemolog.projections.vectors.tail import TailedVectors
 
 Clock = Callable[[], int]
+END_S = 5.0
+"""How long text is made durable at the end, space by space. The rest comes from the log again."""
 
 
 def now_us() -> int:
@@ -311,6 +313,7 @@ class Node(ABC):
 
     def _stop_background(self) -> None:
         self._closing.set()
+        self.projections.text.hurry(0.0)  # The upkeep may be making all of it durable.
         self._healing.stop()
         self.upkeep.stop()
         self._importing.shutdown()
@@ -322,6 +325,7 @@ class Node(ABC):
         self.answering.close()
         if self._feeder is not None:
             self._feeder.stop()
+        self.projections.text.hurry(END_S)
         self.projections.close()
         if self.shared is not None:
             self.shared.close()

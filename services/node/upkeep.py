@@ -27,7 +27,9 @@ class Upkeep:
     def __init__(self, host: Host) -> None:
         self.shown = 0
         self._host = host
-        self._before = self._committed = 0
+        self._before = 0
+        # Once after the start, too: what came from the log then may not be durable.
+        self._committed = -1
         self._committed_s = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)

@@ -77,7 +77,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         monkeypatch.setenv(name, files.GIVEN.sub("a-key", value))
     command, flags = parsed(command_of(service))
     assert command.name == "serve"
-    return load(flags, ROOT / "tests")
+    return load(flags)
 
 
 @pytest.mark.parametrize("settings", NODES, indirect=True)

@@ -27,6 +27,7 @@ def test_every_setting_is_listed_with_its_flag_variable_and_default() -> None:
     found = rows("Settings")
     assert [row[0] for row in found] == list(Settings.__struct_fields__)
     flags = {option.name: option.opts[0] for option in serve.params}
+    assert flags.pop("config") == "--config", "where the others are read from"
     default = Settings()
     for key, flag, variable, value, meaning in found:
         assert flag == flags.pop(key, ""), key

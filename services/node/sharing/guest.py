@@ -26,8 +26,11 @@ from mnemolog.services.api import (
 from mnemolog.services.node.following.feed import Buffer
 from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
+    MAX_TOLD,
     Ask,
     Told,
+    dial,
+    peer,
     read_frame,
     socket_path,
     told_decoder,
@@ -76,10 +79,15 @@ class Guest:
     async def connect(cls, data_dir: Path, timeout_s: float) -> Guest | None:
         """A connection to the holder of `data_dir`; None when nobody answers there. A holder that
         says nothing for somewhat longer than `timeout_s` is not waited for."""
+        path = socket_path(data_dir)
         try:
-            reader, writer = await asyncio.open_unix_connection(str(socket_path(data_dir)))
+            reader, writer = await dial(path)
         except OSError:
             return None
+        holder = peer(writer)
+        if not holder.is_this_user:
+            writer.close()
+            raise Unavailable(f"At {path} user {holder.uid} listens, who is not told anything")
         return cls(reader, writer, data_dir, timeout_s)
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
@@ -189,7 +197,7 @@ class Guest:
     async def _listen(self) -> None:
         try:
             while True:
-                told = told_decoder.decode(await read_frame(self._reader))
+                told = told_decoder.decode(await read_frame(self._reader, MAX_TOLD))
                 heard = abs(told.id)
                 if heard in self._heard_s:
                     self._heard_s[heard] = time.monotonic()

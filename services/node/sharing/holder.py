@@ -20,11 +20,16 @@ from mnemolog.services.node.failing import ENDING, Complaints, told
 from mnemolog.services.node.following.rebuild import rebuild_live
 from mnemolog.services.node.kafka.logs import with_its_log
 from mnemolog.services.node.node import Node
+from mnemolog.services.node.sharing.entitled import entitled_call, entitled_follow
 from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
+    MAX_ASK,
     Ask,
+    Peer,
     Told,
     ask_decoder,
+    listen,
+    peer,
     read_frame,
     socket_path,
     write_frame,
@@ -37,6 +42,9 @@ BEAT_S = 1.0
 """How often a guest that waits is told that it is not forgotten."""
 LOOK_S = 1.0
 """How often it is looked whether others still find the socket."""
+MAX_CALLS = 1024
+"""Of one guest at a time: what comes after that waits in its socket. Its followers are counted by
+the feed."""
 
 _log = structlog.get_logger("mnemolog.holder")
 
@@ -110,7 +118,7 @@ class Holder:
     async def _listen(self) -> None:
         """At the path, in place of whatever is there; those who are connected already stay so."""
         self._path.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._serve, str(self._path))
+        server = await listen(self._path, self._serve)
         self._path.chmod(0o600)
         self._socket = self._path.stat()
         if self._server is not None:
@@ -159,16 +167,27 @@ class Holder:
         assert task is not None
         self._guests.add(task)
         asks: dict[int, asyncio.Task[None]] = {}
+        calls: set[asyncio.Task[None]] = set()
+        guest = peer(writer)
+        if not guest.is_this_user:
+            _log.warning("a process of another user was turned away", uid=guest.uid)
         try:
-            while True:
-                ask = ask_decoder.decode(await read_frame(reader))
+            while guest.is_this_user:
+                ask = ask_decoder.decode(await read_frame(reader, MAX_ASK))
                 if ask.op == "stop":
                     if ask.id in asks:
                         asks[ask.id].cancel()
                     continue
-                work = asyncio.create_task(self._answer(ask, writer))
+                if ask.id in asks:
+                    raise ConnectionError(f"two questions have the number {ask.id}")
+                if len(calls) >= MAX_CALLS:
+                    await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                work = asyncio.create_task(self._answer(ask, guest, writer))
                 asks[ask.id] = work
                 work.add_done_callback(partial(asks.pop, ask.id))
+                if ask.op != "events":
+                    calls.add(work)
+                    work.add_done_callback(calls.discard)
         except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
             pass
         except asyncio.CancelledError:
@@ -179,16 +198,16 @@ class Holder:
                 work.cancel()
             writer.close()
 
-    async def _answer(self, ask: Ask, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, ask: Ask, guest: Peer, writer: asyncio.StreamWriter) -> None:
         """Whatever happens, whoever asked is told."""
         answer = Told(id=ask.id)
         try:
             if ask.op == "events" and ask.follow is not None:
                 with contextlib.suppress(ConnectionError):
-                    await self._tell(ask.id, ask.follow, writer)
+                    await self._tell(ask.id, entitled_follow(ask.follow), writer)
             else:
                 with _beating(ask, writer):
-                    await self._carry_out(ask, writer, answer)
+                    await self._carry_out(ask, guest, writer, answer)
         except Unavailable as error:
             answer.unavailable = str(error)
         except Refused as refused:
@@ -202,15 +221,24 @@ class Holder:
             write_frame(writer, answer)
             await writer.drain()
 
-    async def _carry_out(self, ask: Ask, writer: asyncio.StreamWriter, answer: Told) -> None:
+    async def _carry_out(
+        self, ask: Ask, guest: Peer, writer: asyncio.StreamWriter, answer: Told
+    ) -> None:
         if ask.op == "call" and ask.request is not None:
-            answer.answer = await self.call(ask.request, _teller(ask, writer))
+            request = self._entitled(ask.request, guest)
+            answer.answer = await self.call(request, _teller(ask, writer))
         elif ask.op == "health":
             answer.result = await self.health()
         elif ask.op == "rebuild":
             answer.result = await self._rebuild(ask, writer)
         else:
             answer.unavailable = f"This version does not know {ask.op[:40]!r}"
+
+    def _entitled(self, request: Request, guest: Peer) -> Request:
+        node = self.node
+        if not isinstance(node, Node):
+            return request
+        return entitled_call(request, guest, node.catalogue, node.clock())
 
     async def _tell(self, number: int, follow: Follow, writer: asyncio.StreamWriter) -> None:
         async with contextlib.aclosing(self.events(follow)) as events:

@@ -7,6 +7,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from mnemolog.infra.directory import own_directory
+
 
 class DirectoryLock:
     """An advisory lock on a file of the data directory; the system lets go of it when the process
@@ -17,8 +19,9 @@ class DirectoryLock:
         self._file: int | None = None
 
     def take(self) -> bool:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        own_directory(self.path.parent)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(self.path, flags, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -41,7 +41,7 @@ from mnemolog.services.families.graph.importing.anthropic import (
     RelationLine,
     read_line,
 )
-from mnemolog.services.families.graph.importing.lines import MAX_LINE_BYTES, Line, lines
+from mnemolog.services.families.graph.importing.lines import MAX_LINE_BYTES, Line
 from mnemolog.services.families.graph.importing.sources import Source, open_source
 
 CHUNK_ITEMS = 200
@@ -64,13 +64,13 @@ def carry_out(edge: Edge, call: Call, args: Migrate) -> Call:
     started = time.perf_counter()
     try:
         source = open_source(args.source_path, edge.files)
+        with source.file:
+            run = _Import(edge, call, source)
+            if run.decided:
+                return call
+            reply = run.reply() if run.to_the_end() else _changed(source)
     except Refused as refused:
-        return _answered(call, {"error": refused.sentence}, started)
-    with source.file:
-        run = _Import(edge, call, source)
-        if run.decided:
-            return call
-        reply = run.reply() if run.to_the_end() else _changed(source)
+        reply = {"error": refused.sentence}
     return _answered(call, reply, started)
 
 
@@ -160,7 +160,7 @@ class _Import:
     def _pass_over(self, what: str) -> None:
         start = self._relations_from if what == "relations" else None
         at, number = (start.at, start.number) if start is not None else (0, 1)
-        for line in lines(self._source.file, at, number):
+        for line in self._source.lines(at, number):
             if line.text is None:
                 found: EntityLine | RelationLine | Problem = Problem(
                     "line_too_long",
