@@ -15,10 +15,11 @@ import msgspec
 from mnemolog.events.json_text import MAX_DEPTH as MAX_DEPTH
 from mnemolog.events.json_text import TOO_DEEP, unreadable
 from mnemolog.events.json_text import is_deeper as is_deeper
-from mnemolog.events.problems import NO_CONTROLS, first_problem, unknown_argument
+from mnemolog.events.problems import NO_CONTROLS as NO_CONTROLS
 from mnemolog.events.problems import NOT_BLANK as NOT_BLANK
 from mnemolog.events.problems import UNLISTED as UNLISTED
 from mnemolog.events.problems import UnknownField as UnknownField
+from mnemolog.events.problems import first_problem, unknown_argument
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 """A call's arguments may be this large as JSON; a larger call is refused."""

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemolog.events.arguments import NOT_BLANK, UNLISTED, Arguments, UnknownField
+from mnemolog.events.arguments import (
+    NO_CONTROLS,
+    NOT_BLANK,
+    UNLISTED,
+    Arguments,
+    UnknownField,
+)
 from mnemolog.events.codec import Fact
 from mnemolog.events.language import Language
 
@@ -25,10 +31,13 @@ MAX_REFLECTION = 5000
 EntityName = Annotated[
     str,
     Meta(
-        min_length=1, max_length=512, pattern=NOT_BLANK, description="Unique name, case-sensitive."
+        min_length=1,
+        max_length=512,
+        pattern=NO_CONTROLS,
+        description="Unique name, case-sensitive.",
     ),
 ]
-Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=NOT_BLANK)]
+Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=NO_CONTROLS)]
 Said = Annotated[list[str], Meta(max_length=MAX_OBSERVATIONS)]
 """Texts to look for. What cannot be there is not there; that is no mistake."""
 Text = Annotated[str, Meta(min_length=1, max_length=2000, pattern=NOT_BLANK)]
@@ -284,7 +293,7 @@ Query = Annotated[
     Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="What to look for."),
 ]
 Results = Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many results at most, 1-100.")]
-Short = Annotated[str, Meta(min_length=1, max_length=64, pattern=NOT_BLANK)]
+Short = Annotated[str, Meta(min_length=1, max_length=64, pattern=NO_CONTROLS)]
 Target = Literal["entity", "session", "relation", "global"]
 
 

@@ -6,9 +6,25 @@ A space is the unit of order. Its key alone decides the partition, so every node
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 
 MAX_PARTITIONS = 1024
+TENANT = r"^[A-Za-z0-9._-]{1,64}\Z"
+"""Pattern of a tenant's name. It ends at the first slash of a space, so it must have none: else one
+tenant's space could be another's."""
+_TENANT = re.compile(TENANT)
+
+
+def is_tenant(name: str) -> bool:
+    return _TENANT.fullmatch(name) is not None
+
+
+def space_of(tenant: str, family: str, *rest: str) -> str:
+    """The space of a tenant's family, or of a part of it; what comes last may be anything."""
+    if not is_tenant(tenant) or "/" in family:
+        raise ValueError(f"{tenant!r} is no tenant, or {family!r} no family")
+    return "/".join((tenant, family, *rest))
 
 
 def partition_of_space(space: str, partitions: int) -> int:

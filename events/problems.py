@@ -24,8 +24,14 @@ UNLISTED: dict[str, Any] = {"unlisted": True}
 
 NOT_BLANK = r"\S"
 """Pattern of a text that holds more than white space."""
-NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
-"""Pattern of a text that is not blank and has no control characters."""
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
+_UNSEEN = (
+    r"\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ufeff\uffa0"
+)
+NO_CONTROLS = rf"^[^{_CONTROLS}]*[^{_UNSEEN}][^{_CONTROLS}]*$(?!\n)"
+"""Pattern of a name: something in it can be seen, and it has no control characters, nor those that
+turn the direction of writing. Python's `$` would let a line's end pass."""
 
 _PATTERNS = {
     NOT_BLANK: "that is not blank",

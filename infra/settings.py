@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import platformdirs
 
+from mnemolog.events.ids import TENANT
 from mnemolog.infra.embedder.catalogue import DEFAULT_MODEL
 
 _BROKER = re.compile(r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
@@ -57,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where clients over HTTP may import files from; empty: `import` in the data directory."""
     toolsets: str = ""
     """The tool families that clients are offered, separated by commas; empty: all."""
-    tenant: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
+    tenant: Annotated[str, msgspec.Meta(pattern=TENANT)] = "default"
     actor: str = ""
     """Who the calls of this process are recorded as; empty: the user's login name."""
     accept_clock: bool = False

@@ -8,7 +8,7 @@ import msgspec
 
 from mnemolog.events.arguments import Refused, parse
 from mnemolog.events.envelope import Call, Decision
-from mnemolog.events.ids import partition_of_space
+from mnemolog.events.ids import is_tenant, partition_of_space
 from mnemolog.projections.projection import Projected
 from mnemolog.services.decider.tool import Asked, Tool
 from mnemolog.services.family import Family
@@ -17,6 +17,7 @@ from mnemolog.services.listed import Families
 from mnemolog.services.told import ThingKind
 
 UNKNOWN_TOOL = -32602
+TENANTS = "1 to 64 letters, digits, dots, dashes and underscores"
 
 Rules = Mapping[str, msgspec.Struct]
 """By family the rules that deciding goes by."""
@@ -57,6 +58,8 @@ class Catalogue:
         of the service's own is unknown to whoever is not `internal`."""
         tool = self.tools.get(call.tool)
         try:
+            if not is_tenant(call.tenant):
+                raise Refused(f"{call.tenant[:80]!r} is no tenant's name: {TENANTS}")
             if call.refused is not None:
                 raise Refused(call.refused.reason, code=call.refused.code)
             if call.truncated is not None:
@@ -73,6 +76,8 @@ class Catalogue:
 
     def space_named(self, tenant: str, name: str) -> str:
         """The key of a space from the name that callers know it by."""
+        if not is_tenant(tenant):
+            raise Refused(f"{tenant[:80]!r} is no tenant's name: {TENANTS}")
         for family in self.families.values():
             space = family.spaces.find(tenant, name)
             if space is not None:

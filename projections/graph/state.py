@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from mnemolog.events.arguments import Refused
+from mnemolog.events.ids import space_of
 from mnemolog.projections.ranking.limbic import DEGREE_CAP, Together, Use
 from mnemolog.projections.state.view import View, marks
 
@@ -43,7 +44,7 @@ class Relation(msgspec.Struct, frozen=True):
 
 def graph_space(tenant: str) -> str:
     """The space that holds a tenant's knowledge graph."""
-    return f"{tenant}/graph"
+    return space_of(tenant, "graph")
 
 
 def named(space: str, name: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from mnemolog.events.envelope import Embedding
+from mnemolog.events.ids import space_of
 from mnemolog.projections.language import opposed, swapped, token_set
 from mnemolog.projections.ports import Vector, vector_of
 from mnemolog.projections.ranking.bm25 import K1, B
@@ -87,7 +88,7 @@ def make_nearest(connection: sqlite3.Connection) -> Nearest:
 
 def robot_space(tenant: str, collection: str) -> str:
     """The space that holds a collection's memories and sessions."""
-    return f"{tenant}/robot/{collection}"
+    return space_of(tenant, "robot", collection)
 
 
 def collection_of(space: str) -> str:

@@ -6,12 +6,12 @@ memory it is about. What the holder does by its own means is for the holder to s
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
+from mnemolog.events.ids import is_tenant
 from mnemolog.services.api import Files, Follow, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.sharing.wire import Peer
@@ -19,8 +19,6 @@ from mnemolog.services.node.sharing.wire import Peer
 MAX_TEXT = 1024
 MAX_POSITION = 64 * 1024
 """More than gateways let pass."""
-_TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""A name with a slash could name another tenant's space."""
 
 
 def entitled_call(request: Request, guest: Peer, catalogue: Catalogue, now_us: int) -> Request:
@@ -58,7 +56,7 @@ def _files(given: Files | None, guest: Peer) -> Files | None:
 
 
 def _check_tenant(name: str) -> None:
-    _check(_TENANT.fullmatch(name) is not None)
+    _check(is_tenant(name))
 
 
 def _check(holds: bool) -> None:
