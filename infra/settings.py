@@ -37,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Data directory; empty: the user's data directory for mnemolog."""
     host: str = "127.0.0.1"
     port: int = 3000
+    allowed_hosts: str = ""
+    """Names under which clients may ask for it beside its address, separated by commas."""
     log: str = "sqlite"
     """`sqlite`: in the data directory; `kafka://HOST:PORT[,HOST:PORT…]`: on these brokers."""
     partitions: int | None = None
@@ -99,6 +101,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def families(self) -> frozenset[str]:
         return frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
+
+    @property
+    def hosts(self) -> list[str]:
+        return [name.strip() for name in self.allowed_hosts.split(",") if name.strip()]
 
     @property
     def import_root(self) -> Path:

@@ -11,6 +11,7 @@ from mnemolog.services.cli.common import data_option, families, settings
 @data_option
 @click.option("--host", metavar="NAME", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any.  [default: 3000]")
+@click.option("--allowed-hosts", metavar="LIST", help="Names it may be asked under.")
 @click.option("--log", metavar="LOG", help="sqlite, or kafka://HOST:PORT.  [default: sqlite]")
 @click.option("--role", metavar="LIST", help="On Kafka: gateway, decider and/or projector.")
 @click.option("--import-dir", metavar="DIR", help="For `migrate`.  [default: import in the data]")
@@ -24,6 +25,7 @@ def serve(
     data: str | None,
     host: str | None,
     port: int | None,
+    allowed_hosts: str | None,
     log: str | None,
     role: str | None,
     import_dir: str | None,
@@ -50,6 +52,7 @@ def serve(
             data=data,
             host=host,
             port=port,
+            allowed_hosts=allowed_hosts,
             log=log,
             role=role,
             import_dir=import_dir,

@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -40,7 +40,8 @@ def raw(data: bytes) -> Raw:
 
 class Calls:
     """Puts a client's calls to the service. `actor` is who they are recorded as, unless the call
-    names somebody in its `_meta`; `files` which files the client may name (None: none)."""
+    names somebody in its `_meta`; `files` which files the client may name (None: none); `reads` the
+    tools that change nothing, which are given up when nobody waits for the answer."""
 
     def __init__(
         self,
@@ -50,12 +51,14 @@ class Calls:
         actor: str = "",
         files: Files | None = None,
         internal: bool = False,
+        reads: Collection[str] = (),
     ) -> None:
         self.service = service
         self._tenant = tenant
         self._actor = actor
         self._files = files
         self._internal = internal
+        self._reads = reads
         self._running: set[asyncio.Task[Answer]] = set()
 
     async def call(
@@ -68,7 +71,7 @@ class Calls:
         refused: Refusal | None = None,
     ) -> Answer:
         """Carry out one call; with `refused`, have it refused and recorded. A caller that is
-        cancelled stops waiting; the call itself goes on."""
+        cancelled stops waiting; the call itself goes on, unless it reads."""
         data, truncated = encode(arguments)
         fields: dict[str, Any] = {"truncated": truncated, "refused": refused}
         if meta:
@@ -120,7 +123,12 @@ class Calls:
         task = asyncio.ensure_future(self.service.call(request, progress))
         self._running.add(task)
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if request.tool in self._reads:
+                task.cancel()
+            raise
 
     def _done(self, task: asyncio.Task[Answer]) -> None:
         self._running.discard(task)

@@ -13,9 +13,10 @@ import msgspec
 from anyio import EndOfStream
 from mcp.shared.message import SessionMessage
 
-from mnemolog.services.gateway import malformed
+from mnemolog.services.gateway import malformed, shape
 from mnemolog.services.gateway.calls import Calls, Raw
 from mnemolog.services.gateway.pipes import Lines, Output
+from mnemolog.services.gateway.shape import in_time
 
 MAX_IN_FLIGHT = 256
 """Requests that may be under way; more are left in the pipe."""
@@ -25,6 +26,17 @@ FINISH_S = 10.0
 """How long requests under way may take to finish once the client is gone."""
 
 _read_message = types.jsonrpc_message_adapter.validate_json
+
+
+def _read(line: bytes) -> types.JSONRPCMessage | malformed.Malformed:
+    problem = shape.too_much(line)
+    if problem is not None:
+        return problem
+    try:
+        message = _read_message(line, by_name=False)
+    except ValueError:
+        return malformed.unreadable(line)
+    return malformed.unreadable(line) if malformed.is_dropped(message) else message
 
 
 class Connection:
@@ -64,13 +76,9 @@ class Connection:
             if isinstance(line, Raw):
                 self._refuse(malformed.too_large(line))
                 continue
-            try:
-                message = _read_message(line, by_name=False)
-            except ValueError:
-                self._refuse(malformed.unreadable(line))
-                continue
-            if malformed.is_dropped(message):
-                self._refuse(malformed.unreadable(line))
+            message = await in_time(_read, line)
+            if isinstance(message, malformed.Malformed):
+                self._refuse(message)
                 continue
             if isinstance(message, types.JSONRPCRequest):
                 if message.method != LASTING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import ipaddress
+import gc
+import re
 import signal
 import socket
 import sys
@@ -15,20 +15,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp_types import jsonrpc_message_adapter
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
 from mnemolog.services.api import Service, Unavailable, own_files
 from mnemolog.services.catalogue import Catalogue, load
-from mnemolog.services.gateway import direct, logs, malformed
-from mnemolog.services.gateway.calls import KEPT_BYTES, Calls, Raw
+from mnemolog.services.gateway import direct, logs, malformed, shape
+from mnemolog.services.gateway.bodies import Body, Full, Room
+from mnemolog.services.gateway.calls import Calls, Raw
+from mnemolog.services.gateway.connections import Door, Limited, no_room
+from mnemolog.services.gateway.hosts import Guard, Hosts
 from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
@@ -39,11 +43,12 @@ from mnemolog.services.listed import Families
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
 
-MAX_DISCARDED_BYTES = 4 * MAX_MESSAGE_BYTES
-"""A body over `MAX_MESSAGE_BYTES` is read up to here for its digest, then cut off."""
-MAX_CONNECTIONS = 512
 GRACE_S = 10
 """How long requests under way may take to finish at shutdown."""
+IDLE_S = 5
+"""How long a connection is kept open between two requests."""
+
+_PATH = re.compile(r"(?<![\w:/.])/(?:[^\s/'\",;:()]+/)*[^\s/'\",;:()]+/?")
 
 
 class Mcp:
@@ -54,47 +59,54 @@ class Mcp:
         self,
         calls: Calls,
         offer: Offer,
-        security: TransportSecuritySettings | None,
         ending: asyncio.Event,
     ) -> None:
         self._calls = calls
         self._offer = offer
-        self._security = TransportSecurityMiddleware(security)
+        self._room = Room()
         self.manager = StreamableHTTPSessionManager(
             build(calls, offer, ending=ending),
             json_response=True,
             stateless=True,
-            security_settings=security,
             max_request_body_size=MAX_MESSAGE_BYTES,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        # Before anything is read or recorded: a web page must not write to a local memory.
-        wrong = await self._security.validate_request(request, is_post=True)
-        if wrong is not None:
+        # Before anything is read or recorded: a form on a web page cannot send this type.
+        if not request.headers.get("content-type", "").lower().startswith("application/json"):
+            wrong = Response("Content-Type must be application/json", 400)
             await wrong(scope, receive, send)
             return
+        body = Body(self._room)
         try:
-            body = await _read(request)
+            await self._answer(request, await body.read(request), send)
         except ClientDisconnect:
             return
+        except Full:
+            full = no_room("As many large messages as fit in memory are under way")
+            await full(scope, receive, send)
+        finally:
+            body.close()
+
+    async def _answer(self, request: Request, body: bytes | Raw, send: Send) -> None:
         if isinstance(body, Raw):
             await self._refuse(malformed.too_large(body), 413, request, send)
             return
-        call = direct.read(body, request.headers.get("mcp-protocol-version"))
-        if call is not None:
+        version = request.headers.get("mcp-protocol-version")
+        found = await shape.in_time(lambda body: _look(body, version), body)
+        if isinstance(found, direct.PlainCall):
             client = request.headers.get("user-agent", "")
-            reply = await direct.answer(self._calls, self._offer, call, client)
-            await Response(reply, media_type="application/json")(scope, receive, send)
-            return
-        problem = _unreadable(body)
-        if problem is not None:
-            await self._refuse(problem, 400, request, send)
-            return
-        # The answer is always one JSON body, whatever the client says it accepts.
-        MutableHeaders(scope=scope)["accept"] = "application/json, text/event-stream"
-        await self.manager.handle_request(scope, _replay(body, receive), send)
+            reply = await direct.answer(self._calls, self._offer, found, client)
+            answer = Response(reply, media_type="application/json")
+            await answer(request.scope, request.receive, send)
+        elif found is not None:
+            await self._refuse(found, 400, request, send)
+        else:
+            # The answer is always one JSON body, whatever the client says it accepts.
+            MutableHeaders(scope=request.scope)["accept"] = "application/json, text/event-stream"
+            again = _replay(body, request.receive)
+            await self.manager.handle_request(request.scope, again, send)
 
     async def _refuse(
         self, problem: malformed.Malformed, status: int, request: Request, send: Send
@@ -104,26 +116,14 @@ class Mcp:
         await _json(error, status)(request.scope, request.receive, send)
 
 
-async def _read(request: Request) -> bytes | Raw:
-    body = bytearray()
-    stream = request.stream()
-    async for chunk in stream:
-        body += chunk
-        if len(body) > MAX_MESSAGE_BYTES:
-            break
-    else:
-        return bytes(body)
-    digest, size, tail = hashlib.sha256(body), len(body), bytes(body[-KEPT_BYTES:])
-    async for chunk in stream:
-        digest.update(chunk)
-        size += len(chunk)
-        tail = (tail + chunk)[-KEPT_BYTES:]
-        if size > MAX_DISCARDED_BYTES:
-            break
-    return Raw(bytes(body[:KEPT_BYTES]), tail, size, digest.digest())
-
-
-def _unreadable(body: bytes) -> malformed.Malformed | None:
+def _look(body: bytes, version: str | None) -> direct.PlainCall | malformed.Malformed | None:
+    """A plain call, or what is wrong with the message; None: it is for the SDK."""
+    problem = shape.too_much(body)
+    if problem is not None:
+        return problem
+    call = direct.read(body, version)
+    if call is not None:
+        return call
     try:
         message = jsonrpc_message_adapter.validate_json(body, by_name=False)
     except ValueError:
@@ -145,7 +145,11 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def build_app(
-    service: Service, settings: Settings, catalogue: Catalogue, lifespan_service: Any = None
+    service: Service,
+    settings: Settings,
+    catalogue: Catalogue,
+    hosts: Hosts,
+    lifespan_service: Any = None,
 ) -> Starlette:
     """The HTTP application. `lifespan_service` is closed when the application ends."""
     offer = Offer(catalogue, settings.families)
@@ -155,17 +159,19 @@ def build_app(
         tenant=settings.tenant,
         actor=settings.actor,
         files=own_files(settings.import_root),
+        reads=offer.reads,
     )
     ending = asyncio.Event()
-    mcp = Mcp(calls, offer, security_settings(settings.host), ending)
-    events = Events(calls, security_settings(settings.host), ending)
+    mcp = Mcp(calls, offer, ending)
+    events = Events(calls, ending)
 
     async def healthz(_: Request) -> Response:
         try:
             found = await service.health()
         except Unavailable as error:
             found = {"status": "unavailable", "reasons": [str(error)]}
-        return _json(found, 200 if found.get("status") == "ok" else 503)
+        found.pop("data", None)
+        return _json(without_paths(found), 200 if found.get("status") == "ok" else 503)
 
     async def metrics(_: Request) -> Response:
         return Response(
@@ -194,30 +200,20 @@ def build_app(
             Route("/metrics", metrics),
             Route("/", home),
         ],
+        middleware=[Middleware(Guard, hosts=hosts)],
         lifespan=lifespan,
     )
     app.state.ending = ending
     return app
 
 
-def security_settings(host: str) -> TransportSecuritySettings | None:
-    """On a loopback address only local names may be asked for, so that a web page whose name was
-    pointed at this machine gets nothing."""
-    if not _is_loopback(host):
-        return None
-    names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[f"{name}:*" for name in names],
-        allowed_origins=[f"http://{name}:*" for name in names],
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def without_paths(value: Any) -> Any:
+    """What is shown to whoever reaches the port says nothing of the machine's directories."""
+    if isinstance(value, dict):
+        return {key: without_paths(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [without_paths(one) for one in value]
+    return _PATH.sub("(a path)", value) if isinstance(value, str) else value
 
 
 def _json(value: Any, status: int) -> Response:
@@ -227,13 +223,14 @@ def _json(value: Any, status: int) -> Response:
 def run(settings: Settings, families: Families) -> None:
     """`mnemolog serve`: returns when told to end. Raises `Unavailable` when it cannot serve."""
     limit_arenas()
+    descriptors = raise_limit()
     logs.to_stderr()
     listening = _listen(settings.host, settings.port)
     # The server ends by these signals in good order, then raises them again for whoever was there
     # before; nobody shall be.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    asyncio.run(_serve(settings, load(families), listening))
+    asyncio.run(_serve(settings, load(families), listening, descriptors))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -252,35 +249,54 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Waits for requests under way when it ends; those that would never end by themselves are told
-    first."""
+    """Connections come in through `door`. Waits for requests under way when it ends; those that
+    would never end by themselves are told first."""
 
-    def __init__(self, config: uvicorn.Config, ending: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, ending: asyncio.Event, door: Door) -> None:
         super().__init__(config)
         self._told = ending
+        self._door = door
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        self._door.open(self.server_state.connections, self._connection)
+
+    def _connection(self) -> Limited:
+        return Limited(
+            self._door,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._door.close()
         self._told.set()
         await super().shutdown(sockets)
 
 
-async def _serve(settings: Settings, catalogue: Catalogue, listening: socket.socket) -> None:
+async def _serve(
+    settings: Settings, catalogue: Catalogue, listening: socket.socket, descriptors: int
+) -> None:
     from mnemolog.services.node.sharing.shared import SharedService
 
     service = SharedService(settings, catalogue, exclusive=True)
     await service.start()
-    app = build_app(service, settings, catalogue, service)
+    hosts = Hosts(settings.host, listening.getsockname()[0], settings.hosts)
+    app = build_app(service, settings, catalogue, hosts, service)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        # Warnings are about what clients send: nothing to fill the log with.
+        log_level="error",
+        log_config=None,
         access_log=False,
         lifespan="on",
         ws="none",
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app.state.ending)
+    server = _Server(config, app.state.ending, Door(listening, descriptors))
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])
@@ -292,6 +308,9 @@ async def _serve(settings: Settings, catalogue: Catalogue, listening: socket.soc
 
 async def _announce(service: Any, settings: Settings, listening: socket.socket) -> None:
     await service.ready()
+    # What is there from now on stays: looking for garbage in it takes a tenth of a second a time.
+    gc.collect()
+    gc.freeze()
     model = (await service.health()).get("model")
     host, port = listening.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -6,6 +6,8 @@ import contextlib
 import io
 import logging
 import sys
+from collections.abc import MutableMapping
+from typing import Any
 
 
 class _Stderr(io.StringIO):
@@ -31,6 +33,7 @@ def to_stderr() -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _escaped,
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
             ),
@@ -39,6 +42,30 @@ def to_stderr() -> None:
         logger_factory=structlog.PrintLoggerFactory(_Stderr()),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that a terminal would obey, line ends aside."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+
+
+class _Formatter(logging.Formatter):
+    """What clients sent may be in any of it: a line is one line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record)).replace("\n", "\\n")
+
+    def formatException(self, exception: Any) -> str:
+        return printable(super().formatException(exception))
+
+
+def _escaped(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = printable(value)
+    return event

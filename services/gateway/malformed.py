@@ -19,8 +19,12 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INTERNAL_ERROR = -32603
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""A message over this is not kept in memory; it is refused and recorded by its digest."""
+TOO_DEEP = "The message is nested too deeply"
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+"""A message over this is not kept in memory; it is refused and recorded by its digest. Arguments
+of `MAX_ARGUMENT_BYTES` fit in, also where every letter that is not ASCII is written as `\\uXXXX`:
+that makes them three times as long."""
 
 Id = int | str | None
 
@@ -49,7 +53,7 @@ def too_large(given: Raw) -> Malformed:
     reason = (
         f"The message is too large: {given.size:,} bytes; at most {MAX_MESSAGE_BYTES:,} are allowed"
     )
-    return Malformed(INVALID_REQUEST, reason, given, *_outline(given))
+    return Malformed(INVALID_REQUEST, reason, given, *outline(given))
 
 
 def unreadable(data: bytes) -> Malformed:
@@ -64,7 +68,7 @@ def unreadable(data: bytes) -> Malformed:
     try:
         message = json.loads(text, parse_constant=constants.append)
     except RecursionError:
-        return Malformed(PARSE_ERROR, "The message is nested too deeply", given)
+        return Malformed(PARSE_ERROR, TOO_DEEP, given)
     except json.JSONDecodeError as error:
         reason = (
             "The message is not valid JSON: it cannot be read from "
@@ -73,7 +77,7 @@ def unreadable(data: bytes) -> Malformed:
         return Malformed(PARSE_ERROR, reason, given)
     except ValueError:  # A whole number of thousands of digits is JSON, and nothing we could keep.
         reason = "The message holds a number of too many digits"
-        return Malformed(PARSE_ERROR, reason, given, *_outline(given))
+        return Malformed(PARSE_ERROR, reason, given, *outline(given))
     if not isinstance(message, dict):
         reason = "The message must be one JSON-RPC object; batches are not supported"
         return Malformed(INVALID_REQUEST, reason, given)
@@ -81,11 +85,11 @@ def unreadable(data: bytes) -> Malformed:
     tool = params.get("name") if isinstance(params, dict) else None
     tool = tool if isinstance(tool, str) else ""
     if is_deeper(message, MAX_DEPTH):
-        return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
+        return Malformed(PARSE_ERROR, TOO_DEEP, given, id=id_, tool=tool)
     try:
         msgspec.json.decode(data)
     except RecursionError:  # In a value that another of the same name replaced.
-        return Malformed(PARSE_ERROR, "The message is nested too deeply", given, id=id_, tool=tool)
+        return Malformed(PARSE_ERROR, TOO_DEEP, given, id=id_, tool=tool)
     except (msgspec.MsgspecError, UnicodeError):
         # Python's parser is lenient, so that the id can be answered.
         reason = _taken_by_python_alone(message, constants)
@@ -114,7 +118,7 @@ def _taken_by_python_alone(message: Any, constants: list[str]) -> str:
     return "The message is not valid JSON"
 
 
-def _outline(given: Raw) -> tuple[Id, str]:
+def outline(given: Raw) -> tuple[Id, str]:
     """The id and the tool of a message that is not read as a whole, as far as its ends tell: to
     look through all of it would take long."""
     found = _ID_FIRST.match(given.head) or _ID_LAST.search(given.tail)

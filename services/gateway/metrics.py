@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import aclosing
@@ -37,7 +38,7 @@ class Measured:
         self._registry.register(self._health)
         self._calls = Counter(
             "mnemolog_calls",
-            "Tool calls by outcome: ok, refused, or unavailable.",
+            "Tool calls by outcome: ok, refused, unavailable, or abandoned by its caller.",
             ("tool", "outcome"),
             registry=self._registry,
         )
@@ -68,6 +69,9 @@ class Measured:
             answer = await self._service.call(request, progress)
             outcome = "refused" if answer.refused else "ok"
             return answer
+        except asyncio.CancelledError:
+            outcome = "abandoned"
+            raise
         finally:
             self._calls.labels(tool, outcome).inc()
             self._seconds.labels(tool).observe(time.perf_counter() - began_s)

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
 
+import anyio
 import mcp_types as types
 import msgspec
 import structlog
@@ -55,27 +56,34 @@ class Watch:
         self._tell = tell
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._events: AsyncGenerator[Event, None] | None = None
 
     async def open(self) -> None:
         """From when this returns, no change is missed."""
-        events = self._calls.events(self._space)
-        first = await anext(events)
+        self._events = self._calls.events(self._space)
+        first = await anext(self._events)
         self._tasks = [
-            asyncio.create_task(self._follow(events, first.position)),
+            asyncio.create_task(self._follow(first.position)),
             asyncio.create_task(self._tell_all()),
         ]
 
-    async def close(self) -> None:
+    def cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _follow(self, events: AsyncGenerator[Event, None], position: str) -> None:
+    async def close(self) -> None:
+        self.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._events is not None:  # A task that was cancelled before it began closed nothing.
+            await self._events.aclose()
+
+    async def _follow(self, position: str) -> None:
+        assert self._events is not None
         while True:
             kind = ""
             try:
-                async with contextlib.aclosing(events):
-                    async for event in events:
+                async with contextlib.aclosing(self._events):
+                    async for event in self._events:
                         position, kind = event.position, event.kind
                         if kind in ("decided", "cut_off"):
                             self._changed.set()
@@ -84,7 +92,7 @@ class Watch:
                 await asyncio.sleep(RETRY_S)
             if kind == "closing":
                 return
-            events = self._calls.events(self._space, after=position)
+            self._events = self._calls.events(self._space, after=position)
 
     async def _tell_all(self) -> None:
         while True:
@@ -122,8 +130,14 @@ class Watches:
             await watch.close()
 
     async def close(self) -> None:
-        for uri in list(self._open):
-            await self.remove(uri)
+        """All of them, also for a client that hung up: its request is cancelled then, and every
+        wait in it would be broken off, after the first watch, if it were not shielded."""
+        watches = list(self._open.values())
+        self._open.clear()
+        for watch in watches:
+            watch.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(*(watch.close() for watch in watches))
 
 
 class Resources:

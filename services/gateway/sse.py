@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import msgspec
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -38,19 +37,14 @@ class Gone(Exception):
 class Events:
     """The endpoint. `ending` is set when the server is about to stop."""
 
-    def __init__(
-        self, calls: Calls, security: TransportSecuritySettings | None, ending: asyncio.Event
-    ) -> None:
+    def __init__(self, calls: Calls, ending: asyncio.Event) -> None:
         self._calls = calls
-        self._security = TransportSecurityMiddleware(security)
         self._ending = ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        wrong = await self._security.validate_request(request)
-        if wrong is None and request.method != "GET":
+        if request.method != "GET":
             wrong = Response(status_code=405, headers={"Allow": "GET"})
-        if wrong is not None:
             await wrong(scope, receive, send)
             return
         try:

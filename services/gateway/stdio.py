@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
 from mnemolog.services.api import own_files
 from mnemolog.services.gateway import identity
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.pipes import Lines, Output
+from mnemolog.services.gateway.shape import MAX_OTHER_BYTES
 from mnemolog.services.listed import Families, named
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ _initialize = msgspec.json.Decoder(Initialize)
 
 def greeting(line: bytes, families: Families) -> tuple[int | str, bytes] | None:
     """The id and the answer for a well-formed `initialize`; None for any other message."""
+    if len(line) > MAX_OTHER_BYTES:
+        return None
     try:
         asked = _initialize.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -123,6 +127,7 @@ def _load(*modules: str) -> None:
 def run(settings: Settings, actor: str, families: Families) -> None:
     """`mnemolog stdio`: returns when the client is gone or the process is told to end."""
     limit_arenas()
+    raise_limit()
     asyncio.run(_run(settings, actor, families))
 
 
@@ -149,7 +154,13 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
         offer = Offer(catalogue, settings.families)
         service = SharedService(settings, catalogue)
         await service.start()
-        calls = Calls(service, tenant=settings.tenant, actor=actor, files=own_files())
+        calls = Calls(
+            service,
+            tenant=settings.tenant,
+            actor=actor,
+            files=own_files(),
+            reads=offer.reads,
+        )
         return calls, offer
 
     try:

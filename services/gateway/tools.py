@@ -15,7 +15,7 @@ from mnemolog.services.family import Family
 class Offer:
     """What clients are offered: the tools of some families, all of them when none is named.
     `definitions` are in the families' order; `schemas` are the inputs' by tool name; `names` is
-    every name that a call may use, aliases included."""
+    every name that a call may use, aliases included; `reads` those of tools that change nothing."""
 
     def __init__(self, catalogue: Catalogue, families: frozenset[str] = frozenset()) -> None:
         unknown = families - catalogue.families.keys()
@@ -31,6 +31,9 @@ class Offer:
         tools = [tool for family in self.families for tool in family.tools if not tool.internal]
         self.definitions = [_definition(tool) for tool in tools]
         self.schemas = {one["name"]: one["inputSchema"] for one in self.definitions}
+        self.reads = frozenset(
+            name for tool in tools if tool.reads for name in (tool.name, *tool.aliases)
+        )
         self.names = frozenset(name for tool in tools for name in (tool.name, *tool.aliases))
 
     def withholds(self, name: str) -> bool:

@@ -232,7 +232,7 @@ class Node(ABC):
             place = place_after(request.after, range(count), count)
         if request.consistency == "strong":
             place[partition] = max(place.get(partition, 0), await self._newest(partition))
-        await reached(place, self._shows, self.settings.call_timeout_s)
+        await reached(place, self._shows, self._newest, self.settings.call_timeout_s)
 
     # --- how it is -------------------------------------------------------------------------------
 

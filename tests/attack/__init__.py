@@ -1,1 +1,1 @@
-"""The service attacked from the machine it runs on: each test is an attack that must fail."""
+"""The service attacked, from outside and from the machine that it runs on: each must fail."""

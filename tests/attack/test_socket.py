@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,12 +154,19 @@ def test_a_process_of_another_user_is_turned_away(holder: Stdio) -> None:
     assert still_answers(holder)
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory whose path is short, wherever the tests' own are."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        yield Path(directory)
+
+
 def test_without_a_short_way_the_socket_is_in_a_directory_of_the_users_own(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS, where an open directory has no name."""
-    cache = tmp_path / "c"
-    monkeypatch.setattr(wire, "OPEN_FILES", tmp_path / "none")
+    cache = short / "c"
+    monkeypatch.setattr(wire, "OPEN_FILES", short / "none")
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_, **__: cache)
     data.mkdir(parents=True)
     path = wire.socket_path(data)

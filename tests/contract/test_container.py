@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from importlib import metadata
@@ -289,17 +290,29 @@ def test_the_health_checks_tell_what_serves_from_what_does_not(tmp_path: Path) -
     nobody.release()
 
 
-def test_a_node_in_a_container_is_reached_by_any_name(tmp_path: Path) -> None:
-    """Published ports and proxies bring other Host headers than a loopback address would take."""
-    server = Server(tmp_path / "data", "--host", "0.0.0.0", "--model", "none")
-    try:
+def test_a_node_in_a_container_is_reached_by_its_names(tmp_path: Path) -> None:
+    """From this machine through a published port, and by other containers as the compose file calls
+    it; not by a name that somebody pointed at it."""
+    listed = files.nodes()["node1"]["environment"]["MNEMOLOG_ALLOWED_HOSTS"]
+    assert sorted(listed.split(",")) == NODES
+    env = {"MNEMOLOG_ALLOWED_HOSTS": listed}
+    server = Server(tmp_path / "data", "--host", "0.0.0.0", "--model", "none", env=env)
+
+    def asked_as(host: str) -> bytes:
         asked = urllib.request.Request(
             f"{server.url}/mcp",
             b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
-            {"host": "node1:3000", "content-type": "application/json"},
+            {"host": host, "content-type": "application/json"},
         )
         with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
-            assert b'"learn"' in answer.read()
+            found: bytes = answer.read()
+        return found
+
+    try:
+        for host in (*(f"{name}:3000" for name in NODES), "127.0.0.1:3001", "localhost:3000"):
+            assert b'"learn"' in asked_as(host)
+        with pytest.raises(urllib.error.HTTPError, match="421"):
+            asked_as("evil.example")
     finally:
         server.stop()
 

@@ -15,7 +15,7 @@ import pytest
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.codec import decode_decision, encode_call, encode_decision
-from mnemolog.events.envelope import Call
+from mnemolog.events.envelope import GENESIS, Call
 from mnemolog.infra.log.sqlite import SqliteLog
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.state.store import PartitionState
@@ -23,6 +23,7 @@ from mnemolog.services.api import Answer, Event, Follow, Request, Unavailable
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import PartitionDecider
 from mnemolog.services.node.embedded.node import EmbeddedNode
+from mnemolog.services.node.following.positions import Positions, reached
 from tests.families import CATALOGUE, PROJECTED, deciding
 
 PATIENCE_S = 240.0
@@ -310,7 +311,9 @@ def test_what_cannot_be_followed(tmp_path: Path) -> None:
             await anext(node.events(after="4:0"))
         elsewhere = [p for p in range(4) if await is_elsewhere(node, p)]
         assert len(elsewhere) == 3
-        with pytest.raises(Unavailable, match=r"Position 0:7 was not reached here within 0\.2 s"):
+        with pytest.raises(
+            Refused, match="after is 0:7, and partition 0 of the log has 0 decisions"
+        ):
             await anext(node.events(after="0:7"))
 
     async def is_elsewhere(node: Node, partition: int) -> bool:
@@ -318,22 +321,38 @@ def test_what_cannot_be_followed(tmp_path: Path) -> None:
             await anext(node.events(space="graph", after=f"{partition}:0"))
         except Refused as refused:
             return "and the space is in" in refused.sentence
-        except Unavailable:
-            return False
         return False
 
     run(tmp_path, test, partitions=4, call_timeout_s=0.2)
 
 
 def test_a_position_that_is_on_its_way_is_waited_for(tmp_path: Path) -> None:
+    """It is on the log, and not shown here yet."""
+
     async def test(node: Node) -> None:
+        for number in range(3):
+            await node.learn(number)
+        shown = node.node.feed._shown
+        shown[0] = 0
         async with aclosing(node.events(after="0:1")) as events:
             coming = asyncio.create_task(changes(events, 1))
-            for number in range(3):
-                await node.learn(number)
+            await asyncio.sleep(0)
+            assert not coming.done()
+            shown[0] = 3
             assert numbers(await coming) == [2]
 
     run(tmp_path, test)
+
+
+def test_a_position_that_does_not_come_in_time() -> None:
+    async def end(partition: int) -> int:
+        return 9
+
+    async def test() -> None:
+        with pytest.raises(Unavailable, match=r"Position 0:7 was not reached here within 0\.01 s"):
+            await reached(Positions({0: 8}), lambda _: 3, end, 0.01)
+
+    asyncio.run(test())
 
 
 def test_a_limit_on_streams(tmp_path: Path) -> None:
@@ -396,7 +415,8 @@ def test_void_decisions_are_left_out(tmp_path: Path) -> None:
         made = decider.decide(data, decider.read(data), Inputs())
         decider.state.commit()
         decision, encoded = made.counted.decision, made.encoded
-        stale = encode_decision(msgspec.structs.replace(decision, previous=b"\1" * 32))
+        # As somebody decided it who knew of nothing before it.
+        stale = encode_decision(msgspec.structs.replace(decision, previous=GENESIS))
         assert decode_decision(stale).facts
         rows = [(decision.space, one) for one in (stale, encoded, encoded)]
         log.append(0, [(call.space, data)], rows)
@@ -404,7 +424,7 @@ def test_void_decisions_are_left_out(tmp_path: Path) -> None:
 
     async def test(node: Node) -> None:
         found = await node.until_now(space="robot/a", after="start")
-        assert [one["position"] for one in found] == ["0:1", "0:4", "0:7"]
+        assert [one["position"] for one in found] == ["0:0", "0:4", "0:7"]
         assert [one["position"] for one in await node.until_now(last=2)] == ["0:4", "0:7"]
         async with aclosing(node.events(after="0:4")) as events:
             await node.learn(3)

@@ -13,7 +13,7 @@ import pytest
 
 from mnemolog.services.api import Unavailable
 from mnemolog.services.node.embedded import scrub
-from tests.contract.test_feed import PATIENCE_S, Node, opened
+from tests.contract.test_feed import PATIENCE_S, opened
 from tests.contract.test_node import body
 
 LEARNED = 6
@@ -75,14 +75,11 @@ def test_damage_in_the_middle_stops_deciding_and_is_told(
 def test_a_whole_log_is_read_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrub, "FIRST_AFTER_S", 0.0)
 
-    async def write(node: Node) -> None:
-        await node.learn(LEARNED)
-        assert (await node.node.health())["status"] == "ok"
-
     async def test() -> None:
         await fill(tmp_path)
         async with opened(tmp_path) as node:
             await until(lambda: node.node.scrub.read_through)
-            await write(node)
+            assert (await node.node.health())["status"] == "ok"
+            assert not (await node.call("start_session", "other")).refused
 
     asyncio.run(test())

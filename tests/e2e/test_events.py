@@ -348,7 +348,7 @@ def test_signs_of_life_and_readers_that_take_nothing(
         given = Settings(data=str(tmp_path), model="none", events_streams=1)
         node = await asyncio.to_thread(EmbeddedNode, given, CATALOGUE)
         ending = asyncio.Event()
-        endpoint = sse.Events(Calls(node), None, ending)
+        endpoint = sse.Events(Calls(node), ending)
         try:
             stuck = Reader(takes=False)
             await asyncio.wait_for(endpoint(scope, stuck.receive, stuck.send), PATIENCE_S)

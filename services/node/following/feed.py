@@ -256,7 +256,7 @@ class Feed:
         partitions = partitions_of(wish.space, count)
         if follow.after is not None:
             place = place_after(follow.after, partitions, count)
-            await reached(place, self._shown.__getitem__, self._timeout_s)
+            await reached(place, self._shown.__getitem__, self._newest_on_log, self._timeout_s)
             return place
         place = self._ends(partitions)
         if follow.last is None:
@@ -270,6 +270,9 @@ class Feed:
         for one in newest[: follow.last]:
             place[one.partition] = min(place[one.partition], one.offset)
         return place
+
+    async def _newest_on_log(self, partition: int) -> int:
+        return (await self._log.ends(partition)).decisions
 
     async def _newest(self, wish: _Wish, partition: int, end: int, most: int) -> list[_News]:
         found: list[_News] = []

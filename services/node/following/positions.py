@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.ids import partition_of_space
@@ -58,8 +58,20 @@ def place_after(after: str, partitions: Sequence[int], count: int) -> Positions:
     return Positions({p: seen.get(p, -1) + 1 for p in partitions})
 
 
-async def reached(place: Positions, shows: Callable[[int], int], timeout_s: float) -> None:
-    """Wait until this node shows everything before `place`, or say that it does not."""
+async def reached(
+    place: Positions,
+    shows: Callable[[int], int],
+    newest: Callable[[int], Awaitable[int]],
+    timeout_s: float,
+) -> None:
+    """Wait until this node shows everything before `place`, or say that it does not. What is not on
+    the log, whose end `newest` asks for, nobody can have seen: that is not waited for."""
+    for partition, offset in place.items():
+        if offset > shows(partition) and offset > (end := await newest(partition)):
+            raise Refused(
+                f"after is {partition}:{offset - 1}, and partition {partition} of the log has "
+                f"{end} decisions: give a position from an earlier event or answer of this store"
+            )
     deadline = time.monotonic() + timeout_s
     while any(offset > shows(partition) for partition, offset in place.items()):
         if time.monotonic() > deadline:

@@ -35,6 +35,7 @@ def test_a_state_of_a_later_version_says_what_to_do(tmp_path: Path) -> None:
     PartitionState(path, 0, 1, PROJECTED).close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 999")
+    path.with_name("p0000.db.seal").unlink()
     with pytest.raises(StateError, match="mnemolog rebuild"):
         PartitionState(path, 0, 1, PROJECTED)
 
