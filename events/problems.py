@@ -245,7 +245,7 @@ def _over_size(shape: Shape, limits: Meta, value: Any) -> str | None:
         most = f"at most {limits.max_length} {_unit(shape)}"
         return f"must be {_kind(shape)} of {most}, not {shown(value)}"
     if limits.pattern is not None and re.search(limits.pattern, value) is None:
-        if limits.pattern == NOT_BLANK:
+        if limits.pattern == NOT_BLANK or not value.strip():
             return "must not be empty or blank"
         return f"must be {_described(shape)}, not {shown(value)}"
     return None

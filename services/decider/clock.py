@@ -22,7 +22,8 @@ AHEAD_US: Final = 60 * 1_000_000
 LEAP_US: Final = 366 * DAY_US
 """How much later than everything before it a call may be."""
 NOT_BEFORE_US: Final = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp()) * 1_000_000
-"""A clock that shows a time before this program was written was never set: it says nothing."""
+"""A clock that shows a time before this program was written was never set: it says nothing, and
+neither does a log that went by it."""
 
 
 class DecisionTime:
@@ -47,7 +48,7 @@ class DecisionTime:
                 one if one <= now_us + AHEAD_US else now_us for one in (received_at_us, head_us)
             )
         newest_us = max(self._newest_us, head_us)
-        if newest_us and at_us > newest_us + LEAP_US and not self._leap:
+        if NOT_BEFORE_US <= newest_us < at_us - LEAP_US and not self._leap:
             days = (at_us - newest_us) // DAY_US
             raise Refused(
                 f"The clock shows {iso(at_us)} UTC, and the newest record of the log is of "

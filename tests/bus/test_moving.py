@@ -32,13 +32,6 @@ from tests.e2e.conftest import PATIENCE_S, HttpClient, Server, environment, run
 from tests.families import CATALOGUE
 from tests.spec.given import collection_in
 
-
-@pytest.fixture(autouse=True)
-def times_of_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is moved here was decided under times that were made up."""
-    monkeypatch.setenv("MNEMOLOG_ACCEPT_CLOCK", "true")
-
-
 ROBOTS = [collection_in(number, PARTITIONS) for number in range(PARTITIONS)]
 THINGS = ("1", "2", "entity:Gripper", "entity:Arm", "relation:1", "reflection:1")
 
@@ -200,7 +193,7 @@ def filled(data: Path, count: int, partitions: int = PARTITIONS) -> None:
 
 
 async def _filled(data: Path, count: int, partitions: int) -> None:
-    settings = Settings(data=str(data), model="none", partitions=partitions, accept_clock=True)
+    settings = Settings(data=str(data), model="none", partitions=partitions)
     node = await asyncio.to_thread(EmbeddedNode, settings, CATALOGUE)
     try:
         for start in range(0, count, 50):

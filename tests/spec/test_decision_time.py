@@ -38,6 +38,7 @@ def test_a_log_that_a_wrong_clock_left_ahead_does_not_stay_there() -> None:
 def test_a_clock_that_was_never_set_says_nothing() -> None:
     assert at(0).of(0, NOW) == NOW
     assert at(NOT_BEFORE_US - 1).of(5, NOW) == NOW
+    assert at(NOW, newest=5).of(NOW, 5) == NOW  # It is set while the log is of 1970.
 
 
 def test_a_clock_that_is_years_ahead_of_the_log_is_not_believed() -> None:

@@ -113,10 +113,13 @@ def test_author_and_mood_have_defaults_and_any_words(graph: Graph) -> None:
             reflect("x" * (MAX_REFLECTION + 1)),
             "content must be text of 1 to 5000 characters that is not blank, not a text of 5001 …",
         ),
-        (reflect("x", author=""), "author must be text of 1 to 64 characters that is not blank, …"),
+        (
+            reflect("x", author=""),
+            "author must be text of 1 to 64 characters that is not blank and has no…",
+        ),
         (
             reflect("x", mood="m" * 65),
-            "mood must be text of 1 to 64 characters that is not blank, …",
+            "mood must be text of 1 to 64 characters that is not blank and has no…",
         ),
     ],
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemolog.events.arguments import NO_CONTROLS
 from mnemolog.events.graph import EntityInput, RelationInput
 from mnemolog.services.families.graph.importing import anthropic
 from mnemolog.services.families.graph.importing.anthropic import (
@@ -209,7 +211,7 @@ def test_whatever_stands_in_the_fields_is_told(line: dict[str, Any]) -> None:
     assert isinstance(read_line(json.dumps(line).encode()), (EntityLine, RelationLine, Problem))
 
 
-NAMES = st.text(min_size=1, max_size=30).filter(lambda text: text.strip())
+NAMES = st.text(min_size=1, max_size=30).filter(re.compile(NO_CONTROLS).search)
 
 
 @given(NAMES, NAMES, st.lists(NAMES, max_size=250))

@@ -210,7 +210,7 @@ def _wrong(line: dict[str, Any], name: str, limit: int) -> str:
     if isinstance(value, str) and len(value) > limit:
         return f"{name} has {len(value):,} characters, {limit} are allowed: {_shown(value)}"
     found = f"not {_shown(value)}" if name in line else "and it is missing"
-    return f"{name} must be a text that is not blank, {found}"
+    return f"{name} must be a text that is not blank and has no control characters, {found}"
 
 
 def _is(value: Any, kind: Any) -> bool:
