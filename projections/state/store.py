@@ -73,13 +73,14 @@ class PartitionState:
         self._wal_number: int | None = None
         """Of the next write-ahead file."""
         self.broken: str | None = None
-        """What was wrong with the file, when it was found."""
+        """What is wrong with the file, when it is taken as it is."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self.broken = seal.broken(path)
             if self.broken is not None and not as_it_is:
                 _log.warning("The state in %s is made anew from the log: %s", path, self.broken)
                 self._unlink()
+                self.broken = None
         self._local = threading.local()
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
