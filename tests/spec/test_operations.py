@@ -13,6 +13,7 @@ from mnemolog.infra.settings import Settings
 from mnemolog.services.cli.serve import serve
 from tests.e2e.conftest import Server
 
+TESTS = Path(__file__).parents[1]
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 
 
@@ -48,6 +49,12 @@ def limits() -> list[tuple[str, str]]:
 def test_every_limit_is_what_the_code_has(name: str, at_most: str) -> None:
     module, _, constant = name.rpartition(".")
     assert getattr(importlib.import_module(f"mnemolog.{module}"), constant) == float(at_most)
+
+
+@pytest.mark.parametrize("test", [row[3] for row in rows("Faults")])
+def test_every_fault_is_held_by_a_test(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert re.search(rf"^def {name}\(", (TESTS / file).read_text(), re.MULTILINE)
 
 
 def test_every_metric_is_listed(tmp_path: Path) -> None:
