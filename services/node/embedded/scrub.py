@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
-from mnemolog.events.log import LogError
+from mnemolog.events.log import LogDamaged
 from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.following.follow import DAMAGED, ReadableLog
 from mnemolog.services.verifying import verify
@@ -59,7 +59,7 @@ class Scrub:
             reports = verify(self._log, {}, self._rest)
         except _Stopped:
             return
-        except LogError as error:
+        except LogDamaged as error:
             self._tell(0, str(error))
             return
         for report in reports:
