@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Set
 from itertools import combinations, islice
 
@@ -108,16 +109,22 @@ def test_few_words_are_compared_so_often_and_no_more(monkeypatch: pytest.MonkeyP
 
 
 def test_a_session_of_thousands_ends(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few different words, and nearly no two memories that are similar: all remain to the end."""
     comparisons = Comparisons(monkeypatch)
-    contents = (" ".join(one) for size in (4, 5) for one in combinations(WORDS, size))
+    some = random.Random(1)
+    words = [f"word{one}{two}" for one in "abcdefghij" for two in "abcdefghij"]
+    contents = [" ".join(some.sample(words, 12)) for _ in range(2500)]
     robot.given(
         started(S1),
-        *(learned(n, one, session=S1) for n, one in enumerate(islice(contents, 2500), start=1)),
+        *(learned(n, one, session=S1) for n, one in enumerate(contents, start=1)),
+        learned(2501, contents[0], session=S1, confidence=0.9),
     ).when(end_session(S1))
-    assert robot.reply["summary"]["memory_count"] == 2500
-    assert 0 < comparisons.count <= RobotRules().consolidate_comparisons
+    assert robot.reply["summary"]["memory_count"] == 2501
+    most = RobotRules().consolidate_comparisons
+    assert most * 0.9 < comparisons.count <= most, "each with each would be three million"
     assert robot.decision is not None
-    assert any(isinstance(one, MemoriesConsolidated) for one in robot.decode(robot.decision))
+    merged = [one for one in robot.decode(robot.decision) if isinstance(one, MemoriesConsolidated)]
+    assert merged[0] == MemoriesConsolidated(session_id=S1, kept=2501, superseded=[1])
 
 
 def test_what_is_related_is_told_by_the_newest() -> None:
