@@ -106,6 +106,20 @@ def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] 
     return value
 
 
+def check_size(name: str, value: str | dict[str, Any], most: int) -> None:
+    """Refuses a JSON-valued argument of more than `most` bytes."""
+    # A lone surrogate is not what is asked about here.
+    if isinstance(value, str):
+        data = value.encode("utf-8", "surrogatepass")
+    else:
+        data = msgspec.json.encode(value)
+    if len(data) > most:
+        raise Refused(
+            f"{name} has {len(data):,} bytes as JSON text; at most {most:,} are taken: leave out "
+            "what nobody will look for"
+        )
+
+
 def finite_numbers(name: str, value: Any) -> list[float]:
     """`value` as a non-empty list of finite numbers."""
     ok = isinstance(value, list) and value and all(_is_finite(one) for one in value)

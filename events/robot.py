@@ -12,6 +12,10 @@ from mnemolog.events.language import Body, Language, Upcast
 
 MAX_INSIGHT = 300
 MAX_FILTER_CONDITIONS = 10
+MAX_CONTEXT_BYTES = 64 * 1024
+"""Of a context as JSON text, and of what else is given as JSON, except for `MAX_DATA_BYTES`."""
+MAX_DATA_BYTES = 256 * 1024
+"""Of a perception's data as JSON text."""
 PROTECTED = ("constraint", "gotcha", "postmortem")
 """Categories that neither fade nor get merged."""
 
@@ -37,7 +41,8 @@ _Context = Annotated[
         description="JSON object, usually as text, with the partitions params, spatial, robot, "
         'task and env, e.g. {"params": {"grip_force": {"value": 12.5, "unit": "N"}}, '
         '"spatial": {"object_position": [1.3, 0.7, 0.42]}, "task": {"success": true}, '
-        '"env": {"sim_or_real": "real"}}. recall can filter and sort by any path in it.'
+        '"env": {"sim_or_real": "real"}}. recall can filter and sort by any path in it. '
+        "At most 64 KiB."
     ),
 ]
 _Session = Annotated[str | None, Meta(description="Session from start_session to link this to.")]
@@ -102,11 +107,16 @@ class SavePerception(Arguments, frozen=True):
     perception_type: Annotated[PerceptionType, Meta(description="The sense it came by.")] = "visual"
     data: Annotated[
         JsonObject | None,
-        Meta(description="JSON object, usually as text: actions, trajectories, readings."),
+        Meta(
+            description="JSON object, usually as text: actions, trajectories, readings. "
+            "At most 256 KiB."
+        ),
     ] = None
     metadata: Annotated[
         JsonObject | None,
-        Meta(description="JSON object, usually as text: format, sample rate, units."),
+        Meta(
+            description="JSON object, usually as text: format, sample rate, units. At most 64 KiB."
+        ),
     ] = None
     collection: Collection = "default"
     session_id: _Session = None
@@ -129,7 +139,8 @@ class Update(Arguments, frozen=True):
     memory_id: MemoryId
     new_content: _Insight
     context: Annotated[
-        JsonObject, Meta(description="New context JSON; left empty, the old context stays.")
+        JsonObject,
+        Meta(description="New context JSON, at most 64 KiB; left empty, the old context stays."),
     ] = ""
 
 
@@ -140,7 +151,7 @@ class StartSession(Arguments, frozen=True):
     collection: Collection = "default"
     context: Annotated[
         JsonObject | None,
-        Meta(description="JSON object, usually as text: robot, environment, task."),
+        Meta(description="JSON object, usually as text: robot, environment, task. At most 64 KiB."),
     ] = None
 
 

@@ -8,15 +8,14 @@ import msgspec
 
 RRF_K = 60
 REAL_WORLD_WEIGHT = 1.5
+SOURCE = "sim_or_real"
+"""The part of a context's `env` that says where a memory was learned."""
 
 
-def fuse(legs: Sequence[Sequence[int]], contexts: Mapping[int, str]) -> list[tuple[int, float]]:
-    """Ids with their score, weighted by their contexts, best first; the best has 1.0. Equal scores:
-    the newest id first."""
-    weighted = {
-        number: score * source_weight(contexts[number])
-        for number, score in reciprocal_ranks(legs).items()
-    }
+def fuse(legs: Sequence[Sequence[int]], weights: Mapping[int, float]) -> list[tuple[int, float]]:
+    """Ids with their score times their weight, best first; the best has 1.0. Equal scores: the
+    newest id first."""
+    weighted = {number: score * weights[number] for number, score in reciprocal_ranks(legs).items()}
     return normalise(sorted(weighted.items(), key=lambda one: (-one[1], -one[0])))
 
 
@@ -41,11 +40,11 @@ def source_weight(context: str) -> float:
 
 def is_real(context: str) -> bool:
     """Whether a memory's context says that it comes from the real world, not a simulation."""
-    if "sim_or_real" not in context:
+    if SOURCE not in context:
         return False
     try:
         parsed = msgspec.json.decode(context)
     except msgspec.MsgspecError:
         return False
     env = parsed.get("env") if isinstance(parsed, dict) else None
-    return isinstance(env, dict) and env.get("sim_or_real") == "real"
+    return isinstance(env, dict) and env.get(SOURCE) == "real"

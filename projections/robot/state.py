@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from math import ceil, log
 from typing import Any
 
@@ -16,6 +17,7 @@ from mnemolog.events.ids import space_of
 from mnemolog.projections.language import opposed, swapped, token_set
 from mnemolog.projections.ports import Vector, vector_of
 from mnemolog.projections.ranking.bm25 import K1, B
+from mnemolog.projections.ranking.fusion import SOURCE
 from mnemolog.projections.robot.understood import understood
 from mnemolog.projections.state.nearest import Nearest
 from mnemolog.projections.state.view import View, Writable, marks
@@ -25,6 +27,9 @@ RECORDING = "~"
 """Stands as the guard of perceptions: they are found by their words, never judged duplicates."""
 
 COUNTER = "memory"
+
+_AT_ONCE = 500
+"""How many memories one query asks for."""
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -50,6 +55,29 @@ class Memory(msgspec.Struct, frozen=True):
     updated_at_us: int
     accessed_at_us: int | None
     access_count: int
+
+
+class Brief(msgspec.Struct, frozen=True):
+    """What the end of a session goes by: a memory without what was stored with it."""
+
+    id: int
+    kind: str
+    content: str
+    category: str
+    confidence: float
+    created_at_us: int
+    access_count: int
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """What a ranking goes by. `context` is empty where nobody asked for it, and it says nothing of
+    where the memory was learned."""
+
+    id: int
+    version: int
+    confidence: float
+    session: str | None
+    context: str
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -105,14 +133,59 @@ def memory(view: View, number: int) -> Memory | None:
 
 def memories(view: View, numbers: Sequence[int]) -> list[Memory]:
     """Those of `numbers` that exist, in no particular order, whatever their status."""
+    return list(each_memory(view, numbers))
+
+
+def each_memory(view: View, numbers: Sequence[int]) -> Generator[Memory]:
+    """As `memories`, one at a time."""
     sql = f"{_MEMORY} WHERE memory.id IN ({marks(numbers)})"
-    return [_memory(row) for row in view.all(sql, *numbers)]
+    with closing(view.run(sql, *numbers)) as rows:
+        for row in rows:
+            yield _memory(row)
 
 
-def session_memories(view: View, session: str) -> list[Memory]:
+def candidates(
+    view: View, space: int, numbers: Sequence[int], *, contexts: bool
+) -> Generator[Candidate]:
+    """Those of `numbers` that are active in `space`, in no particular order, one at a time: who
+    looks at many contexts holds none but the last."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        chunk = numbers[start : start + _AT_ONCE]
+        # The plus keeps SQLite from taking the detour by the index of the space.
+        sql = (
+            "SELECT id, version, confidence, session,"
+            " CASE WHEN ? OR instr(context, ?) THEN context ELSE '' END"
+            f" FROM memory WHERE id IN ({marks(chunk)}) AND +space = ? AND status = 'active'"
+        )
+        with closing(view.run(sql, contexts, SOURCE, *chunk, space)) as rows:
+            for row in rows:
+                yield Candidate(*row)
+
+
+def session_memories(view: View, session: str) -> list[Brief]:
     """The session's active memories, oldest first."""
-    sql = f"{_MEMORY} WHERE session = ? AND status = 'active' ORDER BY memory.id"
-    return [_memory(row) for row in view.all(sql, session)]
+    sql = (
+        "SELECT id, kind, content, category, confidence, created_at_us, access_count FROM memory"
+        " WHERE session = ? AND status = 'active' ORDER BY id"
+    )
+    return [Brief(*row) for row in view.all(sql, session)]
+
+
+def active_of(view: View, space: str, numbers: Sequence[int]) -> set[int]:
+    """Those of `numbers` that are active memories of `space`."""
+    rows = view.all(
+        "SELECT memory.id FROM memory JOIN space ON space.id = memory.space"
+        f" WHERE memory.id IN ({marks(numbers)}) AND space.name = ? AND status = 'active'",
+        *numbers,
+        space,
+    )
+    return {row[0] for row in rows}
+
+
+def contents(view: View, numbers: Sequence[int]) -> dict[int, str]:
+    return dict(
+        view.all(f"SELECT id, content FROM memory WHERE id IN ({marks(numbers)})", *numbers)
+    )
 
 
 def session(view: View, number: str) -> Session | None:

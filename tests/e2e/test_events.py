@@ -194,7 +194,7 @@ def test_a_slow_reader_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     server = Server(tmp_path / "data", *WORDS_ONLY)
     try:
         client = server.client()
-        data, count = json.dumps({"trace": "x" * 800_000}), 25
+        data, count = json.dumps({"trace": "x" * 250_000}), 80
         with stream(server, space="robot/a") as events:
             events.present()
             said = []

@@ -18,12 +18,16 @@ class RobotRules(msgspec.Struct, frozen=True, kw_only=True):
     consolidate_from: int = 3
     """A session with fewer memories that could be merged is left alone."""
     consolidate_below_confidence: float = 0.95
+    consolidate_comparisons: int = 200_000
+    """How many pairs of memories the end of a session compares at most; other calls wait for it."""
     decay_rate: float = 0.01
     decay_after_days: float = 1.0
     decay_floor: float = 0.05
     protected: tuple[str, ...] = PROTECTED
     """Categories that neither fade nor get merged."""
     related: int = 5
+    related_from: int = 200
+    """How many memories of a session, the newest, say what it was about."""
 
 
 Context = tool.Context[RobotRules]

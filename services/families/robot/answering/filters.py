@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from mnemolog.events.arguments import Refused, finite_numbers, json_object
-from mnemolog.events.robot import MAX_FILTER_CONDITIONS, JsonObject
+from mnemolog.events.arguments import MAX_DEPTH, Refused, check_size, finite_numbers, json_object
+from mnemolog.events.robot import MAX_CONTEXT_BYTES, MAX_FILTER_CONDITIONS, JsonObject
 
 _MISSING = object()
 _RANGES: dict[str, Callable[[Any, Any], bool]] = {
@@ -66,7 +66,7 @@ class SpatialSort(msgspec.Struct, frozen=True):
 
 def read_filter(text: JsonObject | None) -> list[Condition]:
     """The conditions of a context_filter, or `Refused`."""
-    parsed = json_object("context_filter", text) or {}
+    parsed = _object("context_filter", text) or {}
     conditions: list[Condition] = []
     for path, wanted in parsed.items():
         if not path.strip():
@@ -85,7 +85,7 @@ def read_filter(text: JsonObject | None) -> list[Condition]:
 
 def read_spatial_sort(text: JsonObject | None) -> SpatialSort | None:
     """The order that a spatial_sort asks for, or `Refused`."""
-    parsed = json_object("spatial_sort", text)
+    parsed = _object("spatial_sort", text)
     if parsed is None:
         return None
     unknown = set(parsed) - {"field", "target", "max_distance"}
@@ -106,13 +106,26 @@ def read_spatial_sort(text: JsonObject | None) -> SpatialSort | None:
     return SpatialSort(field, target, float(limit))
 
 
+def read_context(text: str) -> dict[str, Any]:
+    """A stored context, to look into."""
+    parsed = msgspec.json.decode(text) if text else {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
 def at_path(context: dict[str, Any], path: str) -> Any:
     found: Any = context
-    for step in path.split("."):
+    # Nothing lies deeper than that, however many steps a path has.
+    for step in path.split(".", MAX_DEPTH):
         if not isinstance(found, dict) or step not in found:
             return _MISSING
         found = found[step]
     return found
+
+
+def _object(name: str, text: JsonObject | None) -> dict[str, Any] | None:
+    if text is not None:
+        check_size(name, text, MAX_CONTEXT_BYTES)  # It is held against every candidate.
+    return json_object(name, text)
 
 
 def _condition(path: str, operator: str, value: Any) -> Condition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -13,33 +14,24 @@ from mnemolog.events.envelope import Call
 from mnemolog.events.robot import Recall
 from mnemolog.projections.language.summary import human_summary
 from mnemolog.projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
-from mnemolog.projections.ranking.fusion import fuse, normalise
+from mnemolog.projections.ranking.fusion import normalise
 from mnemolog.projections.robot import state
 from mnemolog.projections.state.view import View
 from mnemolog.projections.times import iso
 from mnemolog.services.families.robot.answering.filters import (
-    Condition,
-    SpatialSort,
+    read_context,
     read_filter,
     read_spatial_sort,
 )
+from mnemolog.services.families.robot.answering.judging import Judged, Judgement, Query
 from mnemolog.services.reader.reader import Read, Reader
 
 MAX_FETCH = 10_000
 """How deep a leg is searched at most when filters leave too few rows."""
+MAX_SHOWN_CHARACTERS = 16 * 1024 * 1024
+"""Of contexts and data in one answer. They are looked at before they are parsed: parsed they take
+some thirty times as much."""
 _SUMMARY_FIELDS = ("params", "spatial", "robot", "task")
-
-
-class Query(msgspec.Struct, frozen=True):
-    """A recall that has been checked."""
-
-    text: str
-    space: str
-    n: int
-    min_confidence: float
-    session: str | None
-    conditions: list[Condition]
-    spatial: SpatialSort | None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -101,6 +93,7 @@ def recall(
     """
     fetch = query.n * (4 if query.conditions or query.spatial else 2)
     min_confidence: float | None = None
+    judged = Judged(view, query)
     while True:
         legs = [
             text.search(
@@ -117,17 +110,13 @@ def recall(
                 vectors = None
             else:
                 legs.append(near)
-        kept = _keep(view, [[(hit.id, hit.version) for hit in leg] for leg in legs], query)
+        kept = judged.keep([[(hit.id, hit.version) for hit in leg] for leg in legs])
         exhausted = all(len(leg) < fetch for leg in legs)
         if len(kept) >= query.n or exhausted or fetch >= MAX_FETCH:
             break
         fetch, min_confidence = min(fetch * 4, MAX_FETCH), query.min_confidence
     mode = _mode(bool(legs[0]), len(legs) == 2, len(legs) == 2 and bool(legs[1]))
-    best = normalise([(row.memory.id, row.score) for row in kept[: query.n]])
-    return Found(
-        [_show(row, score) for row, (_, score) in zip(kept[: query.n], best, strict=True)],
-        mode,
-    )
+    return Found(_show_all(view, kept[: query.n]), mode)
 
 
 def _nearest(
@@ -141,54 +130,6 @@ def _nearest(
         return None
 
 
-class _Row(msgspec.Struct):
-    memory: state.Memory
-    context: dict[str, Any]
-    score: float = 0.0
-    distance: float | None = None
-
-
-def _keep(view: View, legs: list[list[tuple[int, int]]], query: Query) -> list[_Row]:
-    """The candidates that the state lets pass, in the order they are shown."""
-    rows: dict[int, _Row] = {}
-    candidates = sorted({number for leg in legs for number, _ in leg})
-    for start in range(0, len(candidates), 500):
-        for memory in state.memories(view, candidates[start : start + 500]):
-            if memory.status == "active" and memory.space == query.space:
-                rows[memory.id] = _Row(memory, _context(memory.context))
-    ranked = [
-        [
-            number
-            for number, version in leg
-            if number in rows and version in (0, rows[number].memory.version)
-        ]
-        for leg in legs
-    ]
-    fused = fuse(ranked, {number: row.memory.context for number, row in rows.items()})
-    kept = []
-    for number, score in fused:
-        row = rows[number]
-        if row.memory.confidence < query.min_confidence:
-            continue
-        if query.session is not None and row.memory.session != query.session:
-            continue
-        if not all(condition.holds(row.context) for condition in query.conditions):
-            continue
-        row.score = score
-        kept.append(row)
-    return kept if query.spatial is None else _by_distance(kept, query.spatial)
-
-
-def _by_distance(rows: list[_Row], spatial: SpatialSort) -> list[_Row]:
-    """Nearest first; without a position last, or left out when there is a largest distance."""
-    for row in rows:
-        row.distance = spatial.distance(row.context)
-    if spatial.max_distance is not None:
-        limit = spatial.max_distance
-        rows = [row for row in rows if row.distance is not None and row.distance <= limit]
-    return sorted(rows, key=lambda row: float("inf") if row.distance is None else row.distance)
-
-
 def _mode(words: bool, has_vectors: bool, meaning: bool) -> str:
     if not has_vectors:
         return "bm25_only"
@@ -197,13 +138,28 @@ def _mode(words: bool, has_vectors: bool, meaning: bool) -> str:
     return "bm25_only" if words else "vec_only"
 
 
-def _context(text: str) -> dict[str, Any]:
-    parsed = msgspec.json.decode(text) if text else {}
-    return parsed if isinstance(parsed, dict) else {}
+def _show_all(view: View, kept: list[Judgement]) -> list[dict[str, Any]]:
+    """What is told of the memories, in this order; `Refused` when that is too much to tell."""
+    rows: dict[int, state.Memory] = {}
+    size = 0
+    with closing(state.each_memory(view, [one.id for one in kept])) as found:
+        for memory in found:
+            size += len(memory.context) + len(memory.data or "") + len(memory.metadata or "")
+            if size > MAX_SHOWN_CHARACTERS:
+                raise Refused(
+                    f"The {len(kept)} memories that this recall found have more than "
+                    f"{MAX_SHOWN_CHARACTERS:,} characters of context and data, which is more than "
+                    "one answer holds: ask for fewer memories with n"
+                )
+            rows[memory.id] = memory
+    best = normalise([(one.id, one.score) for one in kept])
+    return [
+        _show(rows[one.id], one.distance, score) for one, (_, score) in zip(kept, best, strict=True)
+    ]
 
 
-def _show(row: _Row, score: float) -> dict[str, Any]:
-    memory = row.memory
+def _show(memory: state.Memory, distance: float | None, score: float) -> dict[str, Any]:
+    context = read_context(memory.context)
     shown: dict[str, Any] = {
         "id": memory.id,
         "content": memory.content,
@@ -214,7 +170,7 @@ def _show(row: _Row, score: float) -> dict[str, Any]:
         "category": memory.category,
         "confidence": memory.confidence,
         "context": memory.context,
-        **{name: row.context.get(name) for name in _SUMMARY_FIELDS},
+        **{name: context.get(name) for name in _SUMMARY_FIELDS},
         "_rrf_score": score,
         "created_at": iso(memory.created_at_us),
     }
@@ -223,6 +179,6 @@ def _show(row: _Row, score: float) -> dict[str, Any]:
         shown["perception_metadata"] = (
             msgspec.json.decode(memory.metadata) if memory.metadata else None
         )
-    if row.distance is not None:
-        shown["_distance"] = round(row.distance, 6)
+    if distance is not None:
+        shown["_distance"] = round(distance, 6)
     return shown

@@ -13,8 +13,7 @@ from mnemolog.services.families.robot.rules import Context
 def decide_recall(ctx: Context, args: Recall) -> Decided:
     space = ctx.call.space
     returned = ctx.returned()
-    found = state.memories(ctx.state, returned) if returned else []
-    there = {one.id for one in found if one.space == space and one.status == "active"}
+    there = state.active_of(ctx.state, space, returned)
     ids = [number for number in returned if number in there]
     facts: list[Fact] = [MemoriesRecalled(memory_ids=ids)] if ids else []
     mode = "" if ctx.call.answered is None else ctx.call.answered.mode

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from mnemolog.events.arguments import Refused, json_object
+from mnemolog.events.arguments import Refused, check_size, json_object
 from mnemolog.events.robot import (
+    MAX_CONTEXT_BYTES,
+    MAX_DATA_BYTES,
     DuplicateFound,
     Forget,
     JsonObject,
@@ -88,7 +90,8 @@ def decide_save_perception(ctx: Context, args: SavePerception) -> Decided:
             f"perceived, not {description!r}"
         )
     space = ctx.call.space
-    data, metadata = json_text("data", args.data), json_text("metadata", args.metadata)
+    data = json_text("data", args.data, MAX_DATA_BYTES)
+    metadata = json_text("metadata", args.metadata)
     session = check_session(ctx, args.session_id, space, args.collection)
     number = ctx.state.peek_id(state.COUNTER)
     embedding = ctx.embeddings.get(description)
@@ -233,12 +236,15 @@ def check_session(ctx: Context, session_id: str | None, space: str, collection: 
     return session_id
 
 
-def json_text(name: str, value: JsonObject | None) -> str | None:
-    """A JSON-valued argument as text, as it came; None when it was left out or empty."""
+def json_text(name: str, value: JsonObject | None, most: int = MAX_CONTEXT_BYTES) -> str | None:
+    """A JSON-valued argument as text, as it came; None when it was left out or empty. `Refused`
+    when it is larger than `most`."""
     parsed = json_object(name, value)
     if parsed is None:
         return None
-    return value if isinstance(value, str) else msgspec.json.encode(parsed).decode()
+    text = value if isinstance(value, str) else msgspec.json.encode(parsed).decode()
+    check_size(name, text, most)
+    return text
 
 
 def _as_reply(twin: DuplicateFound) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from mnemolog.events.arguments import Refused
@@ -19,20 +18,12 @@ from mnemolog.events.robot import (
     SessionStarted,
     StartSession,
 )
-from mnemolog.projections.language import jaccard, token_set
-from mnemolog.projections.ranking.fusion import fuse
+from mnemolog.projections.ranking.fusion import fuse, source_weight
 from mnemolog.projections.robot import state
 from mnemolog.services.decider.tool import Decided
 from mnemolog.services.families.robot.deciding.memories import json_text
+from mnemolog.services.families.robot.deciding.merging import merge
 from mnemolog.services.families.robot.rules import Context, RobotRules
-
-
-class Merge(msgspec.Struct, frozen=True):
-    """Memories that say much the same: one is kept, the others point to it."""
-
-    kept: int
-    superseded: list[int]
-    similarities: list[float]
 
 
 def decide_start_session(ctx: Context, args: StartSession) -> Decided:
@@ -116,37 +107,9 @@ def decide_end_session(ctx: Context, args: EndSession) -> Decided:
     )
 
 
-def merge(eligible: list[state.Memory], rules: RobotRules) -> list[Merge]:
-    """Which memories are merged into which, within one category each.
-
-    The most trusted memory is taken first and gathers what is similar to it, so every superseded
-    memory really is similar to the one that is kept; a chain of small steps merges nothing.
-    """
-    if len(eligible) < rules.consolidate_from:
-        return []
-    words = {one.id: token_set(one.content) for one in eligible}
-    waiting = sorted(
-        eligible,
-        key=lambda one: (one.confidence, one.access_count, one.created_at_us, one.id),
-        reverse=True,
-    )
-    merges = []
-    while waiting:
-        kept, *rest = waiting
-        close = {
-            one.id: similarity
-            for one in rest
-            if one.category == kept.category
-            and (similarity := jaccard(words[kept.id], words[one.id])) > rules.consolidate_jaccard
-        }
-        if close:
-            merges.append(Merge(kept.id, sorted(close), [close[one] for one in sorted(close)]))
-        waiting = [one for one in rest if one.id not in close]
-    return merges
-
-
-def related(ctx: Context, place: int, memories: list[state.Memory]) -> list[dict[str, Any]]:
-    """Memories from outside the session that are close to what it was about.
+def related(ctx: Context, place: int, memories: list[state.Brief]) -> list[dict[str, Any]]:
+    """Memories from outside the session that are close to what it was about, told by the newest of
+    its own.
 
     Ranked from the state alone, exactly, so that every node that decides comes to the same list.
     """
@@ -154,29 +117,31 @@ def related(ctx: Context, place: int, memories: list[state.Memory]) -> list[dict
         return []
     own = {one.id for one in memories}
     wanted = ctx.rules.related
-    text = " ".join(one.content for one in memories)
+    newest = memories[max(0, len(memories) - ctx.rules.related_from) :]
+    text = " ".join(one.content for one in newest)
     depth = wanted * 4 + len(own)
     legs = [state.rank_by_words(ctx.state, place, text, depth)]
     if ctx.model is not None:
-        vectors = state.vectors_of(ctx.state, ctx.model.name, sorted(own))
+        vectors = state.vectors_of(ctx.state, ctx.model.name, [one.id for one in newest])
         if vectors:
             mean = np.mean(np.stack(vectors).astype(np.float64), axis=0)
             centre = (mean / np.linalg.norm(mean)).astype(np.float16)
             near = state.nearest(ctx.state).top(place, ctx.model.name, centre, depth)
             legs.append([one.id for one in near])
-    legs = [[number for number in leg if number not in own] for leg in legs]
+    legs = [[number for number in leg if number not in own][: wanted * 4] for leg in legs]
     candidates = sorted({number for leg in legs for number in leg})
-    if not candidates:
-        return []
-    rows = {one.id: one for one in state.memories(ctx.state, candidates)}
-    ranked = fuse(legs, {number: row.context for number, row in rows.items()})[:wanted]
+    weights = {
+        one.id: source_weight(one.context)
+        for one in state.candidates(ctx.state, place, candidates, contexts=False)
+    }
+    ranked = fuse(legs, weights)[:wanted]
+    contents = state.contents(ctx.state, [number for number, _ in ranked])
     return [
-        {"id": number, "content": rows[number].content, "_rrf_score": score}
-        for number, score in ranked
+        {"id": number, "content": contents[number], "_rrf_score": score} for number, score in ranked
     ]
 
 
-def _can_merge(memory: state.Memory, rules: RobotRules) -> bool:
+def _can_merge(memory: state.Brief, rules: RobotRules) -> bool:
     return (
         memory.kind == "fact"
         and memory.category not in rules.protected
