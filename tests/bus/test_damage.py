@@ -21,9 +21,9 @@ from mnemolog.services.api import Request, Unavailable
 from mnemolog.services.node.kafka.node import KafkaNode
 from tests.bus.fleet import PARTITIONS, Fleet, call, digest, settings_of, until, wait_until
 from tests.bus.test_inside import collections, decides, log_of, opened, same, topics
-from tests.crash.injected import failing
 from tests.e2e.conftest import HttpClient
 from tests.families import CATALOGUE
+from tests.faults import failing
 
 __all__ = ["topics"]
 

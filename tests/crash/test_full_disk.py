@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.crash import stored
 from tests.crash.process import ANSWER_WITHIN_S, Stdio, tail
+from tests.faults import small_disk
 
 SIZE_MB = 400
 TAUGHT = "Squeeze eggs only very gently, their shells break under more than 3 N"
@@ -45,14 +45,8 @@ class Disk:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    size = f"size={SIZE_MB}m"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], check=True)
-    try:
+    with small_disk(tmp_path / "disk", SIZE_MB) as place:
         yield Disk(place)
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.fixture

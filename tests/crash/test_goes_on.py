@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash import stored
-from tests.crash.injected import failing
 from tests.crash.process import Reply, Stdio
+from tests.faults import failing
 
 
 def learn(client: Stdio, text: str, key: str | None = None) -> Reply:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import PATIENCE_S, Server, StdioClient, run
-from tests.e2e.faults import stopped
+from tests.faults import stopped
 
 WORDS_ONLY = ("--model", "none")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import PATIENCE_S, Message, Server, run
-from tests.e2e.faults import failing, fill, small_disk
+from tests.faults import failing, fill, small_disk
 
 WORDS_ONLY = ("--model", "none")
 
@@ -54,7 +54,7 @@ def until_said(server: Server, words: str) -> Message:
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
 def test_writes_that_fail_are_told_until_they_work_again(server: Server, error: str) -> None:
     client = server.client()
-    with failing(server.process.pid, "pwrite64", error):
+    with failing(server.process.pid, error, "pwrite64"):
         said = client.refused("learn", {"insight": "plates break when dropped"})
         assert ("is full. Free some space" in said) is (error == "ENOSPC")
         until_said(server, "The last write failed, at 2")
@@ -65,7 +65,7 @@ def test_writes_that_fail_are_told_until_they_work_again(server: Server, error: 
 
 def test_reads_that_fail_are_told_until_they_work_again(server: Server) -> None:
     client = server.client()
-    with failing(server.process.pid, "openat,pread64", "EIO"):
+    with failing(server.process.pid, "EIO", "openat", "pread64"):
         # What is in memory is answered from there.
         for n in range(20):
             found = client.call("recall", {"query": f"wet cups {n}"})

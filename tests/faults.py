@@ -1,8 +1,11 @@
-"""Errors of real system calls in a running process, injected by strace while a block runs."""
+"""Faults that real processes meet: system calls that fail (by strace), disks that are full, a
+process that is stopped."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -42,3 +45,33 @@ def _wait_until_attached(pid: int, tracer: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.01)
     raise AssertionError(f"strace did not attach to process {pid}")
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
+    """A disk of its own at `place`, with little room."""
+    place.mkdir()
+    size = f"size={megabytes}m"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "mnemolog", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path, left: int = 0) -> Path:
+    """A file that takes all of the room but `left` bytes."""
+    filler = disk / "filler"
+    room = os.statvfs(disk)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - left)
+    return filler
