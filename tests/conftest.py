@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 from mnemolog.infra.kafka.broker import Broker, BrokerError
 from tests.ports import HeldPort
 
+for _module in ("process", "server", "stored", "writer"):
+    pytest.register_assert_rewrite(f"tests.crash.{_module}")
+
 # No test asserts a time: a busy machine is no counterexample.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-for _module in ("process", "server", "stored", "writer"):
-    pytest.register_assert_rewrite(f"tests.crash.{_module}")
-
 
 @pytest.fixture
 def chance() -> random.Random:

@@ -266,8 +266,12 @@ def test_what_is_refused_leaves_nothing_behind(empty: Client) -> None:
 
 
 def test_odd_texts_are_found_as_they_are(client: Client, collection: str) -> None:
-    odd = [f"{collection} {text}" for text in ("nul\0 here", '"', "100%", "a_b", "抓", "🤖", "\\")]
+    odd = [f"{collection} {text}" for text in ("o\u200dh", '"', "100%", "a_b", "抓", "🤖", "\\")]
     client.ok("create_entities", {"entities": [{"name": one} for one in odd]})
+    said = f"{collection} nul\0 here"
+    client.ok("add_observations", {"observations": [{"entityName": odd[0], "contents": [said]}]})
+    found = client.ok("search_nodes", {"query": said.upper()})["entities"]
+    assert [node["observations"] for node in found] == [[said]]
     for one in odd:
         found = client.ok("search_nodes", {"query": one.upper()})["entities"]
         assert [node["name"] for node in found] == [one]
