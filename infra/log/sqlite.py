@@ -126,9 +126,13 @@ class SqliteLog:
     def check_in_place(self) -> None:
         """`LogError` when the log's files are no longer where they were opened: what is written
         would be lost with the process."""
-        gone = log_is_gone(self._files)
+        gone = self.gone()
         if gone is not None:
             raise LogError(gone)
+
+    def gone(self) -> str | None:
+        """Why what is written would be lost; None: its files are where they were opened."""
+        return log_is_gone(self._files)
 
     def spaces(self, partition: int, start: int, limit: int) -> list[tuple[str, int, str, bytes]]:
         """Table, offset, space and bytes of records, for who compares what lies beside a record
@@ -349,7 +353,7 @@ class SqliteLog:
             with suppress(sqlite3.Error):
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
-            failure = LogError(f"The log could not be written: {_why(error)}")
+            failure = LogError(f"The log could not be written: {error}")
             for append in group:
                 append.future.set_exception(failure)
             return
@@ -382,10 +386,3 @@ class SqliteLog:
 
 def _sum(format_: str, partitions: str) -> str:
     return hashlib.sha256(f"format {format_}, partitions {partitions}".encode()).hexdigest()
-
-
-def _why(error: BaseException) -> str:
-    """SQLite says it in few words; what to do about a full disk is told with it."""
-    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
-        return f"{error}. Free some space: nothing was written, and it goes on by itself"
-    return str(error)

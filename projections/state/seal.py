@@ -10,10 +10,11 @@ pages. A state that is not what was sealed is thrown away and made anew from the
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
+
+from mnemolog.projections import files
 
 _HEADER_BYTES = 32
 _SALT = slice(16, 20)
@@ -90,12 +91,7 @@ def _read(path: Path) -> Seal | None:
 
 
 def _write(path: Path, seal: Seal) -> None:
-    beside = path.with_name(f"{path.name}.seal.new")
-    with beside.open("wb") as file:
-        file.write(msgspec.json.encode(seal))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(_place(path))
+    files.put(_place(path), msgspec.json.encode(seal))
 
 
 def _hash(path: Path) -> str:

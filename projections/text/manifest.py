@@ -3,13 +3,12 @@ which marks its spaces are known to be whole."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from mnemolog.projections import files
 from mnemolog.projections.ports import IndexDamaged
 
 FORMAT = 1
@@ -78,13 +77,7 @@ def read(root: Path) -> Manifest | None:
 
 def write(root: Path, manifest: Manifest) -> None:
     """Replace the manifest; after a crash it is either the old one or the new one."""
-    beside = root / f"{FILE}.new"
-    with beside.open("wb") as file:
-        file.write(msgspec.json.encode(manifest))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(root / FILE)
-    sync_directory(root)
+    files.replace(root / FILE, msgspec.json.encode(manifest))
 
 
 def forget(root: Path) -> None:
@@ -93,21 +86,8 @@ def forget(root: Path) -> None:
 
 
 def wipe(root: Path) -> None:
-    """Remove all that is there, the manifest first; the directory itself may be a link."""
-    if not root.is_dir():
-        drop(root)
-        return
-    forget(root)
-    for path in root.iterdir():
-        drop(path)
-
-
-def drop(path: Path) -> None:
-    """Remove a directory or a file, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    """Remove all that is there, the manifest first."""
+    files.wipe(root, FILE)
 
 
 def without(manifest: Manifest, names: Mapping[str, object]) -> Manifest:
@@ -115,12 +95,3 @@ def without(manifest: Manifest, names: Mapping[str, object]) -> Manifest:
     how far they are, and skip what they have."""
     spaces = {name: mark for name, mark in (manifest.spaces or {}).items() if name not in names}
     return Manifest(FORMAT, {}, spaces)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,10 +11,11 @@ import msgspec
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from mnemolog.projections.files import sync_directory
 from mnemolog.projections.ports import is_want
 from mnemolog.projections.text.bm25 import Statistics
 from mnemolog.projections.text.contents import contents_digest
-from mnemolog.projections.text.manifest import TextIndexError, sync_directory
+from mnemolog.projections.text.manifest import TextIndexError
 
 ANALYSER = "tokens_english_stems"
 MARK = "\x01checkpoint"

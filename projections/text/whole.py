@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
+from mnemolog.projections.files import drop
 from mnemolog.projections.text import manifest
-from mnemolog.projections.text.manifest import Mark, TextIndexError, drop
+from mnemolog.projections.text.manifest import Mark, TextIndexError
 
 PARTS = ("idx", "pos", "term", "store", "fast", "fieldnorm")
 """Of each segment; one that something was deleted from has a list of that too."""

@@ -25,6 +25,7 @@ from uuid import UUID
 import qdrant_edge as qe
 from msgspec.structs import replace
 
+from mnemolog.projections.files import drop
 from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway, is_want
 from mnemolog.projections.vectors import shard as engine
 from mnemolog.projections.vectors import whole
@@ -33,7 +34,6 @@ from mnemolog.projections.vectors.manifest import (
     FORMAT,
     Manifest,
     VectorIndexError,
-    drop,
     forget,
     only_opener,
     read_manifest,

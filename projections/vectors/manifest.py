@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from mnemolog.projections import files
 from mnemolog.projections.ports import IndexDamaged
 
 FORMAT = 1
@@ -62,17 +61,7 @@ def read_manifest(directory: Path) -> Manifest | None:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest; durable when this returns."""
-    new = directory / f"{FILE}.new"
-    with new.open("wb") as file:
-        file.write(msgspec.json.encode(manifest))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(directory / FILE)
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    files.replace(directory / FILE, msgspec.json.encode(manifest))
 
 
 def forget(directory: Path) -> None:
@@ -81,22 +70,8 @@ def forget(directory: Path) -> None:
 
 
 def wipe(directory: Path) -> None:
-    """Remove all that is there but the lock, the manifest first; the directory may be a link."""
-    if not directory.is_dir():
-        drop(directory)
-        return
-    forget(directory)
-    for path in directory.iterdir():
-        if path.name != "lock":
-            drop(path)
-
-
-def drop(path: Path) -> None:
-    """Remove a directory or a file, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    """Remove all that is there but the lock, the manifest first."""
+    files.wipe(directory, FILE, but="lock")
 
 
 @contextlib.contextmanager

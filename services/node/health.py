@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from mnemolog.events.arguments import Refused
-from mnemolog.infra.log.still_there import Opened, log_files, log_is_gone, opened
+from mnemolog.infra.log.still_there import Opened, opened
 from mnemolog.services.api import Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.failing import ENDING, Complaints, disk_is_full, full_disk, told
@@ -62,7 +62,6 @@ class Condition:
         self._gone: str | None = None
         embedded = node.settings.brokers is None
         self._log = node.settings.data_dir / "log.db" if embedded else None
-        self._log_files: Opened = {}
         self._seen: Projections | None = None
         self._states: Opened = {}
 
@@ -123,15 +122,13 @@ class Condition:
         try:
             with node.using.shared():
                 projections = node.projections
-                if self._log is not None and self._seen is None:
-                    self._log_files = log_files(self._log)
                 if projections is not self._seen:
                     # Just opened: at the start, or by a rebuild.
                     self._seen = projections
                     self._states = opened(
                         *(projections.directory / "state").glob("p*.db"), projections.directory
                     )
-                gone = log_is_gone(self._log_files) or _moved(self._states)
+                gone = node.log_is_gone() or _moved(self._states)
                 if gone is not None:
                     return gone
                 for state in projections.states:

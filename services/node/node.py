@@ -164,6 +164,10 @@ class Node(ABC):
     @abstractmethod
     async def aclose(self) -> None: ...
 
+    def log_is_gone(self) -> str | None:
+        """Why what is written to the log now would be lost; None: it is where it was opened."""
+        return None
+
     # --- calls -----------------------------------------------------------------------------------
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:

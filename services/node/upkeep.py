@@ -3,12 +3,12 @@ meanwhile noticed, what is open and what failed looked after."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
 import structlog
 
+from mnemolog.services.node.background import Background
 from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.host import Host
 
@@ -21,26 +21,17 @@ decisions: it holds everybody up for some 20 ms, and what is not durable comes f
 _log = structlog.get_logger("mnemolog.node")
 
 
-class Upkeep:
-    """One thread, from `start` to `stop`. `shown` counts the decisions that were shown."""
+class Upkeep(Background):
+    """`shown` counts the decisions that were shown."""
 
     def __init__(self, host: Host) -> None:
+        super().__init__("upkeep")
         self.shown = 0
         self._host = host
         self._before = 0
         # Once after the start, too: what came from the log then may not be durable.
         self._committed = -1
         self._committed_s = time.monotonic()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def _run(self) -> None:
         """Whatever fails is tried again the next time round, and keeps nothing else from it."""

@@ -131,6 +131,9 @@ class EmbeddedNode(Node):
     def decides(self, partition: int) -> bool:
         return True
 
+    def log_is_gone(self) -> str | None:
+        return self.log.gone()
+
     def _shows(self, partition: int) -> int:
         return self.workers[partition].shown
 

@@ -3,13 +3,13 @@ again goes bad unnoticed, and then there is no backup left that is older than th
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
 import structlog
 
 from mnemolog.events.log import LogDamaged
+from mnemolog.services.node.background import Background
 from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.following.follow import DAMAGED, ReadableLog
 from mnemolog.services.verifying import verify
@@ -26,25 +26,16 @@ class _Stopped(Exception):
     """The node ends."""
 
 
-class Scrub:
-    """One thread, from `start` to `stop`. `damaged` hears of a partition's damage, and where."""
+class Scrub(Background):
+    """`damaged` hears of a partition's damage, and where."""
 
     def __init__(self, log: ReadableLog, damaged: Callable[[int, str], None]) -> None:
+        super().__init__("scrub")
         self.read_through = 0
         """How often the whole log was."""
         self._log = log
         self._damaged = damaged
-        self._stopping = threading.Event()
         self._worked_s = 0.0
-        self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def _run(self) -> None:
         complaints, wait_s = Complaints(_log), FIRST_AFTER_S

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import structlog
 
+from mnemolog.services.node.background import Background
 from mnemolog.services.node.following.rebuild import rebuild_live
 
 if TYPE_CHECKING:
@@ -23,22 +23,13 @@ class _Stopped(Exception):
     """The node ends, and what was being made is dropped."""
 
 
-class Healing:
-    """One thread, from `start` to `stop`. What is whole costs a look; what is damaged is made anew
-    beside the old, with everything else, and switched to, as `mnemolog rebuild` does."""
+class Healing(Background):
+    """What is whole costs a look; what is damaged is made anew beside the old, with everything
+    else, and switched to, as `mnemolog rebuild` does."""
 
     def __init__(self, node: Node) -> None:
+        super().__init__("healing")
         self._node = node
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="healing", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def _run(self) -> None:
         wait_s = LOOK_EVERY_S
