@@ -3,14 +3,16 @@
 SQLite has sums in its write-ahead file, none in the database itself. That changes only when the
 write-ahead file is carried over into it, which is done at chosen moments alone; after each, a hash
 of the whole file is written beside it. The seal also says which write-ahead file belongs to it, by
-the number that SQLite counts up whenever it begins one anew: an older one would be laid over newer
-pages. A state that is not what was sealed is thrown away and made anew from the log.
+the number that SQLite draws whenever it begins one: an older one would be laid over newer pages.
+The number is known once something was written; until then the seal says that any may come. A state
+that is not what was sealed is thrown away and made anew from the log.
 """
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +24,7 @@ _SALT = slice(16, 20)
 
 class Seal(msgspec.Struct, frozen=True):
     hash: str
-    wal: int | None
+    wal: int | Literal["any"] | None
     """The number of the write-ahead file beside it; None: there is none."""
 
 
@@ -35,36 +37,40 @@ def broken(path: Path) -> str | None:
         return "it is missing"
     if _hash(path) != seal.hash:
         return "its contents are not those that were written"
-    number = wal_number(path)
-    if number is not None and number != seal.wal:
+    if seal.wal != "any" and _wal_number(path) not in (None, seal.wal):
         return "the -wal file beside it is not its own"
     return None
 
 
-def seal(path: Path, wal: int | None) -> None:
-    """Seal what is in the file now. Nothing may be carried over into it meanwhile."""
-    _write(path, Seal(_hash(path), wal))
-
-
 def begin(path: Path) -> None:
-    """To be called when a file that is as it was sealed is used: another write-ahead file belongs
-    to it from now on."""
-    number, there = wal_number(path), _read(path)
-    if there is None:
-        seal(path, number)
-    elif there.wal != number:
-        _write(path, Seal(there.hash, number))
+    """To be called before a file that is as it was sealed is used: another write-ahead file may
+    belong to it from now on."""
+    there = _read(path)
+    if there is not None and there.wal != "any":
+        _write(path, Seal(there.hash, "any"))
+
+
+def settle(path: Path) -> bool:
+    """Seal what is in the file now, if it is not, and say which write-ahead file is its own, once
+    there is one: True when that is known. Nothing may be carried over meanwhile."""
+    number, there = _wal_number(path), _read(path)
+    if there is None or (there.wal == "any" and number is not None):
+        hash = _hash(path) if there is None else there.hash
+        _write(path, Seal(hash, "any" if number is None else number))
+    return number is not None
+
+
+def close(path: Path) -> None:
+    """Seal a file that nobody has open, unless a write-ahead file is left beside it."""
+    if _wal_number(path) is None:
+        _write(path, Seal(_hash(path), None))
 
 
 def unseal(path: Path) -> None:
     _place(path).unlink(missing_ok=True)
 
 
-def is_sealed(path: Path) -> bool:
-    return _place(path).exists()
-
-
-def wal_number(path: Path) -> int | None:
+def _wal_number(path: Path) -> int | None:
     """The number of the write-ahead file beside a database; None: there is nothing in it."""
     try:
         with path.with_name(f"{path.name}-wal").open("rb") as file:
@@ -72,11 +78,6 @@ def wal_number(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     return None if len(header) < _HEADER_BYTES else int.from_bytes(header[_SALT])
-
-
-def next_number(number: int) -> int:
-    """Of the write-ahead file that SQLite begins after this one."""
-    return (number + 1) % 2**32
 
 
 def _place(path: Path) -> Path:

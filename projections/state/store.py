@@ -70,8 +70,8 @@ class PartitionState:
         self._closed = False
         self._carried_over = True
         """As far as it was begun: the file does not change by itself."""
-        self._wal_number: int | None = None
-        """Of the next write-ahead file."""
+        self._settled = False
+        """Whether the seal says all that it is to say."""
         self.broken: str | None = None
         """What is wrong with the file, when it is taken as it is."""
         if path is not None:
@@ -81,6 +81,10 @@ class PartitionState:
                 _log.warning("The state in %s is made anew from the log: %s", path, self.broken)
                 self._unlink()
                 self.broken = None
+        # What is taken as it is although it is broken stays so: nothing may vouch for it.
+        self._sealed = path is not None and self.broken is None
+        if path is not None and self._sealed:
+            seal.begin(path)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
@@ -89,11 +93,9 @@ class PartitionState:
         self._prepare()
         self._warm()
         self._load_chain()
-        self._sealed = path is not None and not as_it_is
-        if path is not None and self._sealed:
+        if self._sealed:
             self.begin()
-            self.commit()  # So that there is a write-ahead file.
-            seal.begin(path)
+            self.commit()  # So that there is a write-ahead file, and its number stays.
 
     def _warm(self) -> None:
         """Have the system read the file ahead: the first searches would do so page by page."""
@@ -227,20 +229,14 @@ class PartitionState:
         view = self.reader()
         view.run("PRAGMA busy_timeout = 200")
         seal.unseal(self._path)
-        number = seal.wal_number(self._path)
-        busy = view.one("PRAGMA wal_checkpoint(TRUNCATE)")[0]
-        if not busy and number is not None:
-            self._wal_number = seal.next_number(number)
-        self._carried_over = not busy
+        self._settled = False
+        self._carried_over = not view.one("PRAGMA wal_checkpoint(TRUNCATE)")[0]
 
     def seal(self) -> None:
-        """Seal the file, if it is not; while nothing is carried over into it. Writing goes on."""
-        if self._path is None or not self._sealed:
-            return
-        if not self._carried_over or seal.is_sealed(self._path):
-            return
-        number = seal.wal_number(self._path)
-        seal.seal(self._path, self._wal_number if number is None else number)
+        """Seal the file, as far as it is not; while nothing is carried over into it. Writing goes
+        on."""
+        if self._path is not None and self._sealed and self._carried_over and not self._settled:
+            self._settled = seal.settle(self._path)
 
     def digest(self) -> dict[str, str]:
         """By name a hash of what is in it in canonical order, the same for the same contents; what
@@ -269,9 +265,9 @@ class PartitionState:
                 connection.close()
             self._readers.clear()
         self.view.connection.close()
-        if self._path is not None and self._sealed and seal.wal_number(self._path) is None:
+        if self._path is not None and self._sealed:
             with suppress(OSError):
-                seal.seal(self._path, None)
+                seal.close(self._path)
 
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:" if self._path is None else str(self._path)

@@ -64,10 +64,11 @@ class Upkeep(Background):
 
     def _shorten(self) -> None:
         with self._host.using.shared():
-            grown = [one for one in self._host.projections.states if one.wal_has_grown]
+            states = self._host.projections.states
+            grown = [one for one in states if one.wal_has_grown]
             if grown:
                 with self._host.moments.alone():
                     for state in grown:
                         state.shorten_wal()
-                for state in grown:
-                    state.seal()
+            for state in states:
+                state.seal()

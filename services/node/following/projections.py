@@ -87,7 +87,6 @@ class Projections:
         with _told_as_state_error(self.directory / "state"):
             for state in self.states:
                 follow_state(log, state, progress=progress)
-                state.seal()
         follow_text(log, self.text, self.projected, progress)
         if self.vectors is not None and self.model is not None:
             follow_vectors(log, self.vectors, self.projected, self.model.name, progress)
