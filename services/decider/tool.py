@@ -12,7 +12,7 @@ from mnemolog.events.arguments import Arguments, Refused
 from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Call, Embedding
 from mnemolog.events.ids import partition_of_id, partition_of_session, partition_of_space
-from mnemolog.projections.state.view import Writable
+from mnemolog.projections.state.view import View, Writable
 from mnemolog.services.api import Answer, Files
 from mnemolog.services.reader.reader import Read, Reader, VectorModel
 
@@ -65,7 +65,8 @@ class Context(msgspec.Struct, Generic[R], frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """What a tool's function decided: facts for `space`, and the reply."""
+    """What a tool's function decided: facts for `space`, and the reply; or, of a tool that `shows`
+    state, what it takes to make the reply."""
 
     space: str
     facts: list[Fact]
@@ -105,13 +106,16 @@ PlaceOf = Callable[[str, Any], Place]
 """Where a tenant's call with some arguments belongs."""
 Decide = Callable[[Context[Any], Any], Decided]
 Answers = Callable[[Reader, Call, Any], Read]
+Shows = Callable[[View, Any], Any]
+"""The reply, from the state and what was decided on it."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. `decide` is pure: the same context gives the same outcome; it refuses by raising
     `Refused`. `texts` are what has to be embedded before deciding. One that `reads` has `answer`;
     its `decide` then notes what was returned. `carry_out` does at the edge what deciding must not
-    do (reading a file), and gives the call back with what came of it.
+    do (reading a file), and gives the call back with what came of it. `shows` completes the reply
+    of a write from the state: what is state is not written to the log again with every change.
 
     One that `destroys` takes something away. `idempotent`: the same call again changes nothing
     more. An `internal` one is the service's own, and clients are not offered it. A `heavy` one may
@@ -131,6 +135,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     texts: Callable[[Any], list[str]] = lambda _: []
     answer: Answers | None = None
     carry_out: Callable[[Edge, Call, Any], Call] | None = None
+    shows: Shows | None = None
     awaits: str = ""
     heavy: bool = False
     aliases: tuple[str, ...] = ()
@@ -138,6 +143,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.reads != (self.answer is not None):
             raise ValueError(f"{self.name}: what reads has an answer, and nothing else has")
+        if self.reads and self.shows is not None:
+            raise ValueError(f"{self.name}: what reads is answered from the state anyway")
         if self.reads and (self.destroys or not self.idempotent):
             raise ValueError(f"{self.name}: what reads destroys nothing, and can be repeated")
 

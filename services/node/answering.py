@@ -55,6 +55,13 @@ class Answering:
             await asyncio.sleep(pause_s)
             pause_s = min(0.02, pause_s * 1.5)
 
+    async def shown(self, asked: Asked, answer: Answer) -> Answer:
+        """The answer to a write, completed from the state that this node shows."""
+        if answer.refused or asked.tool is None or asked.tool.shows is None:
+            return answer
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.threads, self._shown, asked, answer)
+
     def again(self, asked: Asked) -> Future[None]:
         """Whether a read that failed still fails; it is not recorded, nor told to anybody."""
         assert asked.tool is not None
@@ -78,6 +85,15 @@ class Answering:
         answer, answered = found
         self._record(replace(asked, call=replace(asked.call, answered=answered)))
         return answer
+
+    def _shown(self, asked: Asked, answer: Answer) -> Answer:
+        host, tool = self._host, asked.tool
+        assert tool is not None and tool.shows is not None
+        with host.using.shared(), host.moments.shared():
+            view = host.projections.states[asked.partition].reader()
+            with view.moment():
+                reply = tool.shows(view, msgspec.json.decode(answer.reply))
+        return replace(answer, reply=msgspec.json.encode(reply))
 
     def _found(self, asked: Asked, last: bool) -> tuple[Answer, Answered] | None:
         host, tool, call, partition = self._host, asked.tool, asked.call, asked.partition

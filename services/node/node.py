@@ -186,7 +186,7 @@ class Node(ABC):
         with self.condition.met("write"):
             if asked.refused is None and asked.tool is not None and asked.tool.carry_out:
                 asked = await self._carried_out(asked, request, progress)
-            return await self._decided(asked)
+            return await self.answering.shown(asked, await self._decided(asked))
 
     def read(self, call: Call, *, internal: bool = True) -> Asked:
         return self.catalogue.read(call, self.log.partitions, internal=internal)

@@ -354,7 +354,12 @@ class Scenario:
 
     @property
     def reply(self) -> dict[str, Any]:
-        decoded: dict[str, Any] = msgspec.json.decode(self._decided().reply)
+        """What the caller is told."""
+        decision = self._decided()
+        decoded: dict[str, Any] = msgspec.json.decode(decision.reply)
+        tool = self.catalogue.tools.get(decision.tool)
+        if tool is not None and tool.shows is not None and not decision.refused:
+            decoded = tool.shows(self.state.view, decoded)
         return decoded
 
     def rebuilt(self) -> PartitionState:

@@ -21,6 +21,7 @@ from mnemolog.services.families.graph.deciding import (
 )
 from mnemolog.services.families.graph.describing import describe
 from mnemolog.services.families.graph.importing.importing import carry_out
+from mnemolog.services.families.graph.replies import show_changed
 from mnemolog.services.families.graph.rules import GraphRules
 from mnemolog.services.families.graph.told import THINGS
 from mnemolog.services.family import Family, Resource, Spaces
@@ -42,6 +43,7 @@ TOOLS = (
         _in_graph,
         entities.decide_create_entities,
         idempotent=True,
+        shows=show_changed,
     ),
     adds(
         "create_relations",
@@ -56,6 +58,7 @@ TOOLS = (
         _in_graph,
         entities.decide_add_observations,
         idempotent=True,
+        shows=show_changed,
     ),
     destroys(
         "delete_entities",
@@ -71,6 +74,7 @@ TOOLS = (
         _in_graph,
         entities.decide_delete_observations,
         idempotent=True,
+        shows=show_changed,
     ),
     destroys(
         "delete_relations",

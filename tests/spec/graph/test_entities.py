@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mnemolog.events.graph import (
@@ -15,6 +16,7 @@ from mnemolog.events.graph import (
     RelationEnded,
     RelationKept,
 )
+from mnemolog.services.families.graph.replies import show_changed
 from tests.spec.given import Ask, ask
 from tests.spec.given_graph import (
     Graph,
@@ -391,8 +393,44 @@ def test_tenants_do_not_see_each_other(graph: Graph) -> None:
 def test_what_no_log_could_take_is_refused_and_changes_nothing(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mnemolog.services.decider.partition.MAX_DECISION_BYTES", 5000)
+    monkeypatch.setattr("mnemolog.services.decider.partition.MAX_DECISION_BYTES", 3000)
     graph.when(create(entity("A", None, "a" * 2000)))
     refused = "What follows from this call takes …"
-    graph.when(add("A", "b" * 1500)).then_refused(refused)
+    graph.when(add("A", "b" * 1500, "c" * 1500)).then_refused(refused)
     assert graph.said("A") == ["a" * 2000]
+
+
+def test_a_decision_does_not_hold_what_the_state_knows(graph: Graph) -> None:
+    graph.when(create(entity("A", None, *(f"{n}: " + "a" * 1900 for n in range(50)))))
+    for asked in (add("A"), unsay("A", "never said"), create(entity("A"))):
+        graph.when(asked)
+        assert len(graph.log[-1]) < 500
+        assert len(msgspec.json.encode(graph.reply)) > 50 * 1900
+
+
+def test_the_same_call_again_shows_the_entity_as_it_is(graph: Graph) -> None:
+    graph.when(create(entity("A", "Task", "first"), key="once"))
+    graph.when(add("A", "second"))
+    graph.when(create(entity("A", "Task", "first"), key="once")).then()
+    graph.then_reply({"entities": [shown("A", "Task", "first", "second")]})
+    graph.after(delete("A"))
+    graph.when(create(entity("A", "Task", "first"), key="once")).then()
+    graph.then_reply({"entities": [shown("A", "Task")]})
+
+
+def test_what_an_earlier_version_replied_is_told_as_it_was(graph: Graph) -> None:
+    whole = {"entities": [shown("A", "Task", "first")]}
+    assert show_changed(graph.state.view, whole) == whole
+
+
+def test_an_entity_that_could_not_be_shown_again_does_not_come_to_be(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mnemolog.projections.graph.state.MAX_ANSWER_CHARACTERS", 5000)
+    graph.when(create(entity("A", None, "a" * 2000, "b" * 2000)))
+    graph.when(add("A", "c" * 1001)).then_refused("The entity would have 5,001 characters …")
+    graph.when(create(entity("A", None, "c" * 1001))).then_refused("The entity would have …")
+    graph.when(create(entity("A"), entity("B", None, "b" * 1001)))
+    rows = graph.reply["entities"]
+    assert [(row["name"], len(row["observations"])) for row in rows] == [("A", 2), ("B", 0)]
+    assert rows[1]["omitted"] == "open_nodes shows its observations"

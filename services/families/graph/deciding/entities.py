@@ -32,7 +32,7 @@ from mnemolog.projections.graph import state
 from mnemolog.projections.state.view import View
 from mnemolog.services.decider.tool import Decided
 from mnemolog.services.families.graph.deciding.similar import flagged
-from mnemolog.services.families.graph.replies import shown
+from mnemolog.services.families.graph.replies import changed
 from mnemolog.services.families.graph.rules import Context
 
 
@@ -49,8 +49,7 @@ def decide_create_entities(ctx: Context, args: CreateEntities) -> Decided:
     space = ctx.call.space
     _check_counts((one.name, one.observations or []) for one in args.entities)
     merged = merge(ctx, ctx.state.space_id(space), args.entities)
-    rows = [shown(entity, merged.said[name]) for name, entity in merged.known.items()]
-    return Decided(space, merged.facts, {"entities": rows})
+    return Decided(space, merged.facts, {"changed": changed(merged.known.values())})
 
 
 def merge(ctx: Context, place: int | None, entities: Sequence[EntityInput]) -> Merged:
@@ -90,7 +89,7 @@ def decide_add_observations(ctx: Context, args: AddObservations) -> Decided:
         facts: list[Fact] = [*added(ctx, entity.id, before, texts)]
         if texts:
             facts.append(EntitiesAccessed(entity_ids=[entity.id]))
-        return Decided(space, facts, {"entity": shown(entity, before)})
+        return Decided(space, facts, {"changed_one": changed([entity])})
     if texts or not _all_of(args.name, inputs):
         raise Refused(
             "Give either name with observations as a list of texts, or observations as a list of "
@@ -149,8 +148,8 @@ def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decide
     place = ctx.state.space_id(space)
     if args.name is not None and args.observations is not None and args.deletions is None:
         entity = existing(ctx.state, place, args.name)
-        left, facts = _removed(ctx, entity, args.observations)
-        return Decided(space, facts, {"entity": shown(entity, left)})
+        facts = _removed(ctx, entity, args.observations)
+        return Decided(space, facts, {"changed_one": changed([entity])})
     if (
         args.deletions is None
         or args.observations is not None
@@ -167,7 +166,7 @@ def decide_delete_observations(ctx: Context, args: DeleteObservations) -> Decide
             wanted.setdefault(found.id, (found, []))[1].extend(one.observations)
     facts = []
     for entity, texts in wanted.values():
-        facts += _removed(ctx, entity, texts)[1]
+        facts += _removed(ctx, entity, texts)
     return Decided(space, facts, {"success": True, "message": "Observations deleted successfully"})
 
 
@@ -188,6 +187,13 @@ def added(ctx: Context, entity: int, said: list[str], texts: list[str]) -> list[
     new = [text for text in dict.fromkeys(texts) if text not in before]
     if not new:
         return []
+    size = sum(map(len, said)) + sum(map(len, new))
+    if size > state.MAX_ANSWER_CHARACTERS:
+        raise Refused(
+            f"The entity would have {size:,} characters of observations; at most "
+            f"{state.MAX_ANSWER_CHARACTERS:,} can be shown again: split it, or delete what is no "
+            "longer so"
+        )
     resembling = flagged(said, new, ctx.rules)
     said += new
     return [ObservationsAdded(entity_id=entity, observations=new, flagged=resembling)]
@@ -210,12 +216,7 @@ def _check_counts(given: Iterable[tuple[str, list[str]]]) -> None:
             )
 
 
-def _removed(ctx: Context, entity: state.Entity, texts: list[str]) -> tuple[list[str], list[Fact]]:
-    before = state.observations(ctx.state, entity.id)
-    said = set(before)
+def _removed(ctx: Context, entity: state.Entity, texts: list[str]) -> list[Fact]:
+    said = set(state.observations(ctx.state, entity.id))
     gone = {text: None for text in texts if text in said}
-    left = [text for text in before if text not in gone]
-    facts: list[Fact] = (
-        [ObservationsRemoved(entity_id=entity.id, observations=list(gone))] if gone else []
-    )
-    return left, facts
+    return [ObservationsRemoved(entity_id=entity.id, observations=list(gone))] if gone else []
