@@ -7,6 +7,8 @@ the sentence a caller gets.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -28,12 +30,26 @@ DO_NOT_FIT = "The arguments do not fit the tool; its schema says what it takes"
 
 
 class Refused(Exception):
-    """A call that is not carried out, with the sentence for its caller."""
+    """A call that is not carried out, with the sentence for its caller. `code` is a JSON-RPC error
+    code where it has to be one, and `data` what such an error says besides."""
 
-    def __init__(self, sentence: str, *, code: int | None = None) -> None:
+    def __init__(
+        self, sentence: str, *, code: int | None = None, data: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
+        self.data = data or {}
+
+
+class Unfit(Refused):
+    """Arguments that do not fit the tool: which of them, what is wrong with it, and what it was."""
+
+    def __init__(self, field: str, issue: str, value: Any, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field = field
+        self.issue = issue
+        self.value = value
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,13 +78,18 @@ def parse(kind: type[A], data: bytes) -> A:
     required = _required(kind)
     for name in raw:
         if name not in required:
-            raise Refused(unknown_argument(kind, name))
+            sentence = unknown_argument(kind, name)
+            raise Unfit(name, sentence, raw[name], sentence)
     # Some clients send null for every argument that they leave out.
     raw = {name: value for name, value in raw.items() if value is not None or required[name]}
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError:
-        raise Refused(first_problem(kind, raw) or DO_NOT_FIT) from None
+        found = first_problem(kind, raw)
+        if found is None:
+            raise Unfit("", DO_NOT_FIT, None, DO_NOT_FIT) from None
+        top = re.split(r"[.\[]", found.at, maxsplit=1)[0]
+        raise Unfit(found.at, found.words, raw.get(top), found.sentence) from None
 
 
 @cache

@@ -8,7 +8,7 @@ immutable once written. Times are microseconds since 1970 in UTC.
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -34,10 +34,12 @@ class Truncated(msgspec.Struct, frozen=True):
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a call is refused that never came to be decided: what the way in did not let pass, or
-    what a reader would not answer. `code` is a JSON-RPC error code where it has to be one."""
+    what a reader would not answer. `code` is a JSON-RPC error code where it has to be one, `data`
+    what such an error says besides."""
 
     reason: str
     code: int | None = None
+    data: dict[str, Any] = {}
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

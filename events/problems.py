@@ -81,8 +81,12 @@ class Problem(NamedTuple):
     at: str
     words: str
 
+    @property
+    def sentence(self) -> str:
+        return f"{self.at} {self.words}"
 
-def first_problem(kind: type[Struct], raw: dict[str, Any]) -> str | None:
+
+def first_problem(kind: type[Struct], raw: dict[str, Any]) -> Problem | None:
     """What is wrong with these arguments, all of which are known; None when nothing is found. Each
     value is looked at once."""
     known = _fields(kind)
@@ -90,15 +94,15 @@ def first_problem(kind: type[Struct], raw: dict[str, Any]) -> str | None:
         shapes = known[name].shapes
         shape = _fitting(shapes, value)
         if shape is None or _over(shape, value) is not None:
-            return f"{name} must be {_allowed(shapes)}, not {shown(value)}"
+            return Problem(name, f"must be {_allowed(shapes)}, not {shown(value)}")
         found = _inside(shape, value)
         if found is not None:
-            return f"{name}{found.at} {found.words}"
+            return Problem(f"{name}{found.at}", found.words)
     for field in known.values():
         if field.required and field.name not in raw:
-            return f"{field.name} is required: {_allowed(field.shapes)}"
+            return Problem(field.name, f"is required: {_allowed(field.shapes)}")
     refused = _refused_by_itself(kind, raw)
-    return f"The call {refused}" if refused else None
+    return Problem("The call", refused) if refused else None
 
 
 def unknown_argument(kind: type[Struct], name: str) -> str:

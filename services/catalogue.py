@@ -61,13 +61,17 @@ class Catalogue:
             if not is_tenant(call.tenant):
                 raise Refused(f"{call.tenant[:80]!r} is no tenant's name: {TENANTS}")
             if call.refused is not None:
-                raise Refused(call.refused.reason, code=call.refused.code)
+                told = call.refused
+                raise Refused(told.reason, code=told.code, data=told.data)
             if call.truncated is not None:
                 raise Refused(call.truncated.reason)
             if tool is None or (tool.internal and not internal):
                 raise Refused(f"Unknown tool {call.tool[:64]!r}", code=UNKNOWN_TOOL)
             args = parse(tool.arguments, call.arguments)
-        except Refused as refused:
+        except Refused as error:
+            refused = error
+            if tool is not None and refused.code is None:
+                refused = self.family_of[call.tool].refusal(refused)
             return Asked(call, partition_of_space(call.space, partitions), tool, refused=refused)
         place = tool.place(call.tenant, args)
         if call.space != place.space:

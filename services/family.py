@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mnemolog.events.arguments import Refused
 from mnemolog.projections.projection import Projection
 from mnemolog.services.decider.tool import Tool
 from mnemolog.services.late import Queue, Sweep
@@ -47,7 +48,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     """`introduction` is what a client may tell its model of the family; `rules` are the numbers
     that its deciding goes by; `things` what `audit show` can tell the life of; `late` what is
-    embedded after the reply."""
+    embedded after the reply. `refusal` gives a refusal that is not the family's own (arguments that
+    do not fit, a call that came cut off) the form in which the family refuses."""
 
     name: str
     introduction: str
@@ -57,6 +59,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     rules: msgspec.Struct
     resources: tuple[Resource, ...] = ()
     things: tuple[ThingKind, ...] = ()
+    refusal: Callable[[Refused], Refused] = lambda refused: refused
     late: tuple[Queue | Sweep, ...] = ()
 
     def __post_init__(self) -> None:

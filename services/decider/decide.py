@@ -186,5 +186,5 @@ def _again(blank: Decision, call: Call, earlier: Outcome) -> Decision:
 def _refused(blank: Decision, refused: Refused) -> Decision:
     """A refusal is decided like anything else. It is not kept under the call's key: the caller
     may correct what was wrong and use the key again."""
-    reply = msgspec.json.encode({"error": refused.sentence})
+    reply = msgspec.json.encode({"error": refused.sentence, **refused.data})
     return replace(blank, reply=reply, refused=True, code=refused.code)

@@ -356,7 +356,7 @@ def _refused(asked: Asked, refused: Refused) -> Asked:
     """What is not carried out goes to the log with the sentence that its caller gets."""
     call = asked.call
     if call.truncated is None:
-        call = replace(call, refused=Refusal(refused.sentence, refused.code))
+        call = replace(call, refused=Refusal(refused.sentence, refused.code, dict(refused.data)))
     return replace(asked, call=call, refused=refused)
 
 

@@ -284,7 +284,10 @@ def decided_as_before(node: Node) -> None:
     for partition in range(PARTITIONS):
         for one in node.log.decisions(partition, len(DECISIONS[partition]), 100):
             decision = decode_decision(one.data)
-            replies[decision.call_id] = (decision.refused, msgspec.json.decode(decision.reply))
+            reply, tool = msgspec.json.decode(decision.reply), CATALOGUE.tools.get(decision.tool)
+            if tool is not None and tool.shows is not None and not decision.refused:
+                reply = tool.shows(node.projections.states[partition].reader(), reply)
+            replies[decision.call_id] = (decision.refused, reply)
     for call, expected in EXPECTED.replies.items():
         refused, reply = replies[call]
         assert refused is expected["refused"], reply

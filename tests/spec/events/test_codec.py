@@ -37,6 +37,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     float: st.floats(allow_nan=False),
     bool: st.booleans(),
     type(None): st.none(),
+    Any: st.one_of(st.none(), st.booleans(), st.text(max_size=20)),
 }
 
 
@@ -47,6 +48,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         return values(inner[0])
     if origin is list:
         return st.lists(values(inner[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(values(inner[0]), values(inner[1]), max_size=3)
     if origin in (Union, types.UnionType):
         return st.one_of([values(one) for one in inner])
     if hint is msgspec.Raw:
