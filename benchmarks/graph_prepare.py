@@ -69,7 +69,7 @@ def _describe_all(directory: Path, progress: Progress) -> None:
     state = projections.states[0]
     decider = PartitionDecider(state, Deciding(families, families.rules))
     vectors = _vectors()
-    while found := meaning.undescribed(state.reader(), model.name, BATCH):
+    while found := meaning.DESCRIBED.waiting(state.reader(), model.name, BATCH):
         made = descriptions(state.reader(), found, embedder.count_tokens, lambda _: True)
         args = Describe(space=found[0].space, descriptions=made)
         at_us = time.time_ns() // 1000

@@ -8,8 +8,8 @@ from mnemolog.projections.projection import Projection
 
 PROJECTION = Projection(
     language=LANGUAGE,
-    tables=schema.SCHEMA,
-    canonical=schema.CANONICAL,
+    tables=schema.SCHEMA + meaning.DESCRIBED.tables,
+    canonical={**schema.CANONICAL, **meaning.DESCRIBED.canonical},
     state={**facts.EVOLVE, **meaning.EVOLVE},
     text=TEXT,
     vectors=VECTORS,

@@ -22,7 +22,7 @@ from mnemolog.events.graph import (
     RelationEnded,
 )
 from mnemolog.projections.graph.containing import index, unindex
-from mnemolog.projections.graph.meaning import ENTITY, forget_meaning, to_describe
+from mnemolog.projections.graph.meaning import DESCRIBED, ENTITY
 from mnemolog.projections.graph.state import ENTITIES, RELATIONS, named
 from mnemolog.projections.projection import Evolve
 from mnemolog.projections.state.view import Moment, Writable
@@ -43,7 +43,7 @@ def _created(view: Writable, fact: EntityCreated, moment: Moment, decision: Deci
         moment.at_us,
     )
     index(view, fact.entity_id, (fact.name, fact.entity_type))
-    to_describe(view, ENTITY, fact.entity_id, space, moment)
+    DESCRIBED.to_describe(view, ENTITY, fact.entity_id, space, moment)
     view.touched(f"entity:{fact.entity_id}", moment)
     view.touched(named(moment.space, fact.name), moment)
 
@@ -98,7 +98,7 @@ def _deleted(view: Writable, fact: EntityDeleted, moment: Moment, decision: Deci
         "DELETE FROM entity WHERE id = ?",
     ):
         view.run(sql, number)
-    forget_meaning(view, ENTITY, number)
+    DESCRIBED.forget(view, ENTITY, number)
     view.touched(f"entity:{number}", moment)
     for one in fact.relations:
         view.touched(f"relation:{one.relation_id}", moment)
@@ -158,7 +158,7 @@ def _changed(view: Writable, number: int, moment: Moment) -> None:
         number,
     )
     (space,) = view.one("SELECT space FROM entity WHERE id = ?", number)
-    to_describe(view, ENTITY, number, space, moment)
+    DESCRIBED.to_describe(view, ENTITY, number, space, moment)
     view.touched(f"entity:{number}", moment)
 
 

@@ -35,17 +35,6 @@ CREATE TABLE reflection (
   author TEXT NOT NULL, mood TEXT, content TEXT NOT NULL, created_at_us INTEGER NOT NULL
 );
 CREATE INDEX reflection_space ON reflection (space, author);
-CREATE TABLE describer (model TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE undescribed (
-  model TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL,
-  space INTEGER NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (model, kind, number)
-) WITHOUT ROWID;
-CREATE INDEX undescribed_newest ON undescribed (model, since);
-CREATE INDEX undescribed_space ON undescribed (model, space, kind);
-CREATE TABLE meaning (
-  kind TEXT NOT NULL, number INTEGER NOT NULL, model TEXT NOT NULL, version INTEGER NOT NULL,
-  vector BLOB NOT NULL, PRIMARY KEY (kind, number, model)
-) WITHOUT ROWID;
 """
 
 CANONICAL = {
@@ -58,8 +47,5 @@ CANONICAL = {
     " ON node.id = node_text.rowid ORDER BY node.entity, node_text.content",
     "node_terms": "SELECT term, doc, cnt FROM node_terms ORDER BY term",
     "reflection": "SELECT * FROM reflection ORDER BY id",
-    "describer": "SELECT * FROM describer ORDER BY model",
-    "undescribed": "SELECT * FROM undescribed ORDER BY model, kind, number",
-    "meaning": "SELECT * FROM meaning ORDER BY kind, number, model",
 }
 """`node`, the text of its index and the terms of it are what search_nodes looks into."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Decision
 from mnemolog.events.graph import EntityDeleted, EntityDescribed, ReflectionAdded
-from mnemolog.projections.graph.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.projections.described import index_space
+from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.projections.ports import PutText, Remove
 from mnemolog.projections.projection import TextOf
 

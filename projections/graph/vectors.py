@@ -5,7 +5,8 @@ from __future__ import annotations
 from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Decision
 from mnemolog.events.graph import EntityDeleted, EntityDescribed, ReflectionEmbedded
-from mnemolog.projections.graph.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.projections.described import index_space
+from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.projections.ports import PutVector, Remove, VectorChange, vector_of
 from mnemolog.projections.projection import VectorsOf
 

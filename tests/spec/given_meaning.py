@@ -87,7 +87,7 @@ class Meant(Graph):
 
     def described_of(self, tenant: str, vectors: Mapping[str, bytes]) -> Meant:
         view = self.state.view
-        found = meaning.undescribed(view, MODEL.name, 10_000)
+        found = meaning.DESCRIBED.waiting(view, MODEL.name, 10_000)
         found = [one for one in found if one.space == f"{tenant}/graph"]
         made = describing.descriptions(view, found, words, lambda _: True)
         rows, given = [], {}
@@ -125,7 +125,7 @@ class Meant(Graph):
             received_at_us=asked.at_us,
             tenant=asked.tenant,
         )
-        pending = meaning.count_undescribed(
+        pending = meaning.DESCRIBED.count(
             self.state.view, MODEL.name, f"{asked.tenant}/graph", tool.awaits
         )
         reader = Reader(

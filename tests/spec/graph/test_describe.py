@@ -39,7 +39,8 @@ def graph(graph: Graph) -> Graph:
 
 def waiting(graph: Graph, model: VectorModel = MODEL) -> list[tuple[str, int]]:
     return [
-        (one.kind, one.number) for one in meaning.undescribed(graph.state.view, model.name, 100)
+        (one.kind, one.number)
+        for one in meaning.DESCRIBED.waiting(graph.state.view, model.name, 100)
     ]
 
 
@@ -56,18 +57,18 @@ def fact(version: int = 2, text: str = A, embedding: int | None = 0) -> EntityDe
 
 def test_before_a_model_has_described_anything_all_waits(graph: Graph) -> None:
     assert waiting(graph) == [("entity", 2), ("entity", 1), ("reflection", 1)]
-    assert meaning.count_undescribed(graph.state.view, MODEL.name) == 3
-    assert meaning.count_undescribed(graph.state.view, MODEL.name, "default/graph", "entity") == 2
-    assert meaning.count_undescribed(graph.state.view, MODEL.name, "nobody/graph", "entity") == 0
+    assert meaning.DESCRIBED.count(graph.state.view, MODEL.name) == 3
+    assert meaning.DESCRIBED.count(graph.state.view, MODEL.name, "default/graph", "entity") == 2
+    assert meaning.DESCRIBED.count(graph.state.view, MODEL.name, "nobody/graph", "entity") == 0
 
 
 def test_what_is_described_waits_no_more(graph: Graph) -> None:
     describe_a(graph).then(fact()).then_reply({"embedded": 1})
     assert set(waiting(graph)) == {("entity", 2), ("reflection", 1)}
-    assert meaning.count_undescribed(graph.state.view, MODEL.name) == 2
-    count = meaning.count_undescribed(graph.state.view, MODEL.name, "default/graph", "entity")
+    assert meaning.DESCRIBED.count(graph.state.view, MODEL.name) == 2
+    count = meaning.DESCRIBED.count(graph.state.view, MODEL.name, "default/graph", "entity")
     assert count == 1
-    kept = meaning.meanings(graph.state.view, MODEL.name, "entity", [1, 2])
+    kept = meaning.DESCRIBED.meanings(graph.state.view, MODEL.name, "entity", [1, 2])
     assert {number: vector.tobytes() for number, vector in kept.items()} == {1: NORTH}
 
 
@@ -96,7 +97,9 @@ def test_a_change_makes_it_wait_again(graph: Graph, asked: Ask) -> None:
     describe_a(graph)
     graph.after(asked)
     assert ("entity", 1) in waiting(graph)
-    assert 1 in meaning.meanings(graph.state.view, MODEL.name, "entity", [1]), "until then as was"
+    assert 1 in meaning.DESCRIBED.meanings(graph.state.view, MODEL.name, "entity", [1]), (
+        "until then as was"
+    )
     describe_a(graph).then()  # What was read before the change is not taken.
     describe_a(graph, version=3).then(fact(version=3))
     assert ("entity", 1) not in waiting(graph)
@@ -149,7 +152,7 @@ def test_what_the_model_does_not_cover_is_described_without_a_vector(graph: Grap
     text = "A (Tool): x | 抓取力"
     graph.when(describe(description(1, text, 3, covered=False))).then(fact(3, text, None))
     assert ("entity", 1) not in waiting(graph)
-    assert meaning.meanings(graph.state.view, MODEL.name, "entity", [1]) == {}
+    assert meaning.DESCRIBED.meanings(graph.state.view, MODEL.name, "entity", [1]) == {}
 
 
 def test_without_its_vector_it_goes_on_waiting(graph: Graph) -> None:
@@ -184,7 +187,7 @@ def test_another_model_has_everything_before_it_and_the_first_keeps_its_own(grap
 
 def test_what_the_model_covers_of_it_is_embedded(graph: Graph) -> None:
     graph.after(add("A", "抓取力", "grip at 15N"))
-    found = meaning.undescribed(graph.state.view, MODEL.name, 100)
+    found = meaning.DESCRIBED.waiting(graph.state.view, MODEL.name, 100)
     made = descriptions_of(graph.state.view, found, len, str.isascii)
     assert [(one.number, one.text, one.covered, one.instead) for one in made] == [
         (2, "B (Generic)", True, ""),
@@ -194,6 +197,6 @@ def test_what_the_model_covers_of_it_is_embedded(graph: Graph) -> None:
     one = msgspec.to_builtins(made[1])
     graph.when(describe(one, vectors={made[1].instead: NORTH})).then(fact(3, made[1].text))
     graph.after(create(entity("抓取力", None, "x")))
-    found = meaning.undescribed(graph.state.view, MODEL.name, 1)
+    found = meaning.DESCRIBED.waiting(graph.state.view, MODEL.name, 1)
     (last,) = descriptions_of(graph.state.view, found, len, str.isascii)
     assert (last.covered, last.instead) == (False, "")

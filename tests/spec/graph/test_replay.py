@@ -168,7 +168,7 @@ def carried_out(plan: Plan) -> Graph:
 def describing(graph: Graph, step: Describing) -> None:
     graph.model = step.model
     view = graph.state.view
-    for waiting in meaning.undescribed(view, step.model.name, step.count):
+    for waiting in meaning.DESCRIBED.waiting(view, step.model.name, step.count):
         (made,) = descriptions_of(view, [waiting], len, lambda _: step.covered)
         row = msgspec.to_builtins(made) | {"version": made.version - step.behind}
         tenant = waiting.space.split("/")[0]
@@ -235,8 +235,8 @@ def test_each_model_has_described_what_does_not_wait_for_it(plan: Plan) -> None:
     described = descriptions(graph)
     assert {row[0] for row in view.all("SELECT model FROM describer")} == set(described)
     for model, versions in described.items():
-        waiting = meaning.undescribed(view, model, 1000)
-        assert len(waiting) == meaning.count_undescribed(view, model)
+        waiting = meaning.DESCRIBED.waiting(view, model, 1000)
+        assert len(waiting) == meaning.DESCRIBED.count(view, model)
         assert {(one.kind, one.number) for one in waiting} == {
             one for one, version in there.items() if versions.get(one) != version
         }

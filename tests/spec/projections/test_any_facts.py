@@ -14,8 +14,9 @@ from mnemolog.events.graph import LANGUAGE as GRAPH
 from mnemolog.events.graph import EntitySplit
 from mnemolog.events.language import Language
 from mnemolog.events.robot import LANGUAGE as ROBOT
+from mnemolog.projections.described import index_space
 from mnemolog.projections.graph import meaning
-from mnemolog.projections.graph.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.projections.ports import PutText, PutVector, Remove
 from mnemolog.projections.robot import state
 from mnemolog.projections.state.store import PartitionState
@@ -172,7 +173,7 @@ def test_the_indexes_hold_what_has_been_described(plan: list[Step]) -> None:
         kept = {
             (index_space("default/graph", kind), number): vector.tobytes()
             for kind in (ENTITY, REFLECTION)
-            for number, vector in meaning.meanings(view, model, kind, numbers).items()
+            for number, vector in meaning.DESCRIBED.meanings(view, model, kind, numbers).items()
         }
         held = {key: one.vector.tobytes() for key, one in vectors(log, model).items()}
         assert held == kept

@@ -215,8 +215,8 @@ def test_a_deleted_entity_takes_everything_with_it(fed: Fed) -> None:
     assert saying(fed, "tool") == [3]
     assert fed.by_words("Astro", ENTITIES_INDEX) == []
     assert fed.by_meaning(NORTH, ENTITIES_INDEX) == []
-    assert meaning.meanings(view, MODEL.name, ENTITY, [1]) == {}
-    assert meaning.meanings(view, "other", ENTITY, [1]) == {}
+    assert meaning.DESCRIBED.meanings(view, MODEL.name, ENTITY, [1]) == {}
+    assert meaning.DESCRIBED.meanings(view, "other", ENTITY, [1]) == {}
     assert (view.peek_id(ENTITIES), view.peek_id(RELATIONS)) == (4, 4)
     assert fed.last in view.touching("entity:1") & view.touching("relation:2")
     assert fed.last in view.touching("relation:1") - view.touching("relation:3")

@@ -6,8 +6,9 @@ They are the knowledge graph's, as those in `test_graph.py`, which has to know a
 from __future__ import annotations
 
 from mnemolog.events.graph import LANGUAGE, EntityDescribed, ReflectionAdded, ReflectionEmbedded
+from mnemolog.projections.described import index_space
 from mnemolog.projections.graph import meaning, state
-from mnemolog.projections.graph.meaning import ENTITY, REFLECTION, Reflection, index_space
+from mnemolog.projections.graph.meaning import ENTITY, REFLECTION, Reflection
 from mnemolog.projections.ports import Waiting
 from tests.spec.given import MODEL, NORTH, days
 from tests.spec.given_graph import created, observed
@@ -22,8 +23,8 @@ about = Specs(LANGUAGE)
 
 def waiting(fed: Fed, model: str = MODEL.name) -> list[tuple[str, int]]:
     """What the model has to describe."""
-    found = meaning.undescribed(fed.view, model, 100)
-    assert meaning.count_undescribed(fed.view, model) == len(found)
+    found = meaning.DESCRIBED.waiting(fed.view, model, 100)
+    assert meaning.DESCRIBED.count(fed.view, model) == len(found)
     return [(one.kind, one.number) for one in found]
 
 
@@ -33,18 +34,18 @@ def waiting(fed: Fed, model: str = MODEL.name) -> list[tuple[str, int]]:
 @about(EntityDescribed)
 def test_a_described_entity_is_found_by_words_and_meaning(fed: Fed) -> None:
     fed.given(created(1, "Astro"), created(2, "Hugo"))
-    assert not meaning.is_described(fed.view, MODEL.name, ENTITY, 1)
+    assert not meaning.DESCRIBED.is_described(fed.view, MODEL.name, ENTITY, 1)
     fed.given(described(1, "Astro has islands", version=7))
     assert fed.by_words("islands", ENTITIES_INDEX) == [1]
     assert fed.by_meaning(NORTH, ENTITIES_INDEX) == [(1, 7)]
     assert fed.by_words("islands", SPACE) == fed.by_words("islands", REFLECTIONS_INDEX) == []
-    kept = meaning.meanings(fed.view, MODEL.name, ENTITY, [1, 2])
+    kept = meaning.DESCRIBED.meanings(fed.view, MODEL.name, ENTITY, [1, 2])
     assert {number: vector.tobytes() for number, vector in kept.items()} == {1: NORTH}
-    assert meaning.is_described(fed.view, MODEL.name, ENTITY, 1)
+    assert meaning.DESCRIBED.is_described(fed.view, MODEL.name, ENTITY, 1)
     assert waiting(fed) == [(ENTITY, 2)]
-    assert meaning.waits_since(fed.view, MODEL.name, Waiting(ENTITY, 2, SPACE, 0))
-    assert meaning.count_undescribed(fed.view, MODEL.name, SPACE, ENTITY) == 1
-    assert meaning.last_described(fed.view, MODEL.name) == fed.last
+    assert meaning.DESCRIBED.waits_since(fed.view, MODEL.name, Waiting(ENTITY, 2, SPACE, 0))
+    assert meaning.DESCRIBED.count(fed.view, MODEL.name, SPACE, ENTITY) == 1
+    assert meaning.DESCRIBED.last(fed.view, MODEL.name) == fed.last
     assert fed.view.touching("entity:1") == {0}
 
 
@@ -56,7 +57,7 @@ def test_a_new_description_takes_the_place_of_the_old_one(fed: Fed) -> None:
     assert fed.by_words("fast", ENTITIES_INDEX) == [1]
     assert fed.by_meaning(NORTH, ENTITIES_INDEX) == []
     assert fed.by_meaning(EAST, ENTITIES_INDEX) == [(1, 2)]
-    assert meaning.last_described(fed.view, MODEL.name) == fed.last
+    assert meaning.DESCRIBED.last(fed.view, MODEL.name) == fed.last
     assert waiting(fed) == []
 
 
@@ -66,7 +67,7 @@ def test_what_a_model_does_not_cover_is_found_by_words_alone(fed: Fed) -> None:
     fed.given(described(1, "部署在 islands", version=2, vector=None))
     assert fed.by_words("islands", ENTITIES_INDEX) == [1]
     assert fed.by_meaning(NORTH, ENTITIES_INDEX) == []
-    assert meaning.meanings(fed.view, MODEL.name, ENTITY, [1]) == {}
+    assert meaning.DESCRIBED.meanings(fed.view, MODEL.name, ENTITY, [1]) == {}
     assert waiting(fed) == []
 
 
@@ -76,7 +77,7 @@ def test_each_model_describes_for_itself(fed: Fed) -> None:
     fed.given(described(2, "Hugo", model="other", vector=EAST))
     assert (waiting(fed), waiting(fed, "other")) == ([(ENTITY, 2)], [(ENTITY, 1)])
     assert fed.by_meaning(EAST, ENTITIES_INDEX) == []
-    assert list(meaning.meanings(fed.view, "other", ENTITY, [1, 2])) == [2]
+    assert list(meaning.DESCRIBED.meanings(fed.view, "other", ENTITY, [1, 2])) == [2]
     assert fed.by_words("Hugo", ENTITIES_INDEX) == [2]
     fed.given(observed(1, "is fast"))
     assert waiting(fed) == [(ENTITY, 1), (ENTITY, 2)]
@@ -117,8 +118,8 @@ def test_an_embedded_reflection_is_found_by_meaning(fed: Fed) -> None:
         f"vectors/{REFLECTIONS_INDEX}",
     }
     assert fed.by_meaning(NORTH, REFLECTIONS_INDEX) == [(1, 1)]
-    assert list(meaning.meanings(fed.view, MODEL.name, REFLECTION, [1, 2])) == [1]
-    assert meaning.is_described(fed.view, MODEL.name, REFLECTION, 1)
+    assert list(meaning.DESCRIBED.meanings(fed.view, MODEL.name, REFLECTION, [1, 2])) == [1]
+    assert meaning.DESCRIBED.is_described(fed.view, MODEL.name, REFLECTION, 1)
     assert waiting(fed) == [(REFLECTION, 2)]
     fed.given(reflection_embedded(2, vector=None), reflection_embedded(2, model="other"))
     assert fed.by_meaning(NORTH, REFLECTIONS_INDEX) == [(1, 1)]

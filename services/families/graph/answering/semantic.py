@@ -15,8 +15,9 @@ import numpy as np
 
 from mnemolog.events.envelope import Call
 from mnemolog.events.graph import SearchReflections, SearchSemantic
+from mnemolog.projections.described import index_space
 from mnemolog.projections.graph import meaning, state
-from mnemolog.projections.graph.meaning import ENTITY, REFLECTION, index_space
+from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.projections.ports import Hit, TextIndex, Vector, VectorIndex, VectorsAway
 from mnemolog.projections.ranking import limbic
 from mnemolog.projections.ranking.fusion import RRF_K, reciprocal_ranks
@@ -210,7 +211,7 @@ def _distances(
     """1 - cosine for each that has a vector."""
     if vector is None:
         return {}
-    found = meaning.meanings(sources.view, sources.model, kind, list(numbers))
+    found = meaning.DESCRIBED.meanings(sources.view, sources.model, kind, list(numbers))
     if not found:
         return {}
     rows = np.stack(list(found.values())).astype(np.float32)

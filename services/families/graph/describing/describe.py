@@ -120,7 +120,7 @@ def _fact(ctx: Context, space: str, one: Description) -> Fact | None:
         return None
     within = ctx.state.space_id(space)
     model = ctx.model.name
-    if within is None or meaning.is_described(ctx.state, model, one.kind, one.number):
+    if within is None or meaning.DESCRIBED.is_described(ctx.state, model, one.kind, one.number):
         return None
     if one.kind == meaning.ENTITY:
         used = state.used(ctx.state, within, [one.number]).get(one.number)

@@ -1,0 +1,131 @@
+"""The episodes family's part of the state: what may be asked of patterns and their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from mnemolog.projections.state.view import View, marks
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """One row; `tools` and `tags` are JSON."""
+
+    id: int
+    space: int
+    kind: str
+    key: str
+    domain: str
+    task_type: str
+    description: str
+    text: str
+    tools: str
+    tags: str
+    occurrences: int
+    successes: float
+    first_at_us: int
+    last_at_us: int
+
+    @property
+    def success_rate(self) -> float:
+        return self.successes / self.occurrences if self.occurrences else 0.0
+
+    @property
+    def tool_names(self) -> list[str]:
+        return msgspec.json.decode(self.tools, type=list[str])
+
+    @property
+    def tag_names(self) -> list[str]:
+        return msgspec.json.decode(self.tags, type=list[str])
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """That an episode showed a pattern, and how far the episode succeeded."""
+
+    pattern: int
+    episode: int
+    success: float
+    at_us: int
+
+
+def pattern_with(view: View, space: int | None, key: str) -> Pattern | None:
+    row = view.one("SELECT * FROM pattern WHERE space = ? AND key = ?", space, key)
+    return None if row is None else Pattern(*row)
+
+
+def patterns(view: View, space: int, numbers: Collection[int]) -> dict[int, Pattern]:
+    """Those of `numbers` that are in the space."""
+    sql = f"SELECT * FROM pattern WHERE id IN ({marks(numbers)}) AND space = ?"
+    return {row[0]: Pattern(*row) for row in view.all(sql, *numbers, space)}
+
+
+def patterns_of(view: View, episode: int) -> list[Pattern]:
+    """What an episode is evidence of, in the order they were found."""
+    sql = (
+        "SELECT pattern.* FROM evidence JOIN pattern ON pattern.id = evidence.pattern"
+        " WHERE evidence.episode = ? ORDER BY pattern.id"
+    )
+    return [Pattern(*row) for row in view.all(sql, episode)]
+
+
+def only_from(view: View, episode: int) -> list[int]:
+    """Patterns that have no other evidence than this episode."""
+    sql = (
+        "SELECT pattern FROM evidence AS this WHERE episode = ? AND NOT EXISTS"
+        " (SELECT 1 FROM evidence WHERE pattern = this.pattern AND episode != this.episode)"
+        " ORDER BY pattern"
+    )
+    return [row[0] for row in view.all(sql, episode)]
+
+
+def patterns_for(
+    view: View,
+    space: int,
+    *,
+    domain: str | None = None,
+    task_type: str | None = None,
+    limit: int,
+) -> list[Pattern]:
+    """Those with most evidence first."""
+    terms, given = ["space = ?"], [str(space)]
+    for name, value in (("domain", domain), ("task_type", task_type)):
+        if value is not None:
+            terms.append(f"{name} = ?")
+            given.append(value)
+    sql = (
+        f"SELECT * FROM pattern WHERE {' AND '.join(terms)}"
+        " ORDER BY occurrences DESC, successes DESC, id LIMIT ?"
+    )
+    return [Pattern(*row) for row in view.all(sql, space, *given[1:], limit)]
+
+
+def evidence(view: View, pattern: int) -> list[Evidence]:
+    """Oldest first."""
+    sql = "SELECT * FROM evidence WHERE pattern = ? ORDER BY at_us, episode"
+    return [Evidence(*row) for row in view.all(sql, pattern)]
+
+
+def evidence_between(
+    view: View,
+    space: int,
+    domain: str,
+    task_type: str | None,
+    since_us: int | None,
+    until_us: int | None,
+) -> list[Evidence]:
+    """What episodes of a domain, completed within a time, are evidence of."""
+    terms, given = ["pattern.space = ?", "pattern.domain = ?"], [space, domain]
+    for term, value in (
+        ("pattern.task_type = ?", task_type),
+        ("evidence.at_us >= ?", since_us),
+        ("evidence.at_us < ?", until_us),
+    ):
+        if value is not None:
+            terms.append(term)
+            given.append(value)
+    sql = (
+        "SELECT evidence.* FROM pattern JOIN evidence ON evidence.pattern = pattern.id"
+        f" WHERE {' AND '.join(terms)} ORDER BY evidence.pattern, evidence.at_us, evidence.episode"
+    )
+    return [Evidence(*row) for row in view.all(sql, *given)]
