@@ -97,14 +97,6 @@ class CreateEpisode(Arguments, frozen=True):
     complexity: Complexity | None = None
 
 
-class StepResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a step went; it may hold more."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=64, pattern=NO_CONTROLS)] = "success"
-    output: Any = None
-    message: Any = None
-
-
 class AddEpisodeStep(Arguments, frozen=True):
     """Add an execution step to an ongoing episode."""
 
@@ -124,7 +116,8 @@ class AddEpisodeStep(Arguments, frozen=True):
         ),
     ] = None
     latency_ms: Annotated[
-        int | None, Meta(ge=0, le=2**40, description="Execution time in milliseconds.")
+        Annotated[int, Meta(ge=0, le=2**40)] | None,
+        Meta(description="Execution time in milliseconds."),
     ] = None
 
 
@@ -287,7 +280,7 @@ class BatchCompareEpisodes(Arguments, frozen=True):
     """Compare 2 to 10 episodes: metrics side by side, approaches, and what the data says."""
 
     episode_ids: Annotated[list[EpisodeId], Meta(min_length=2, max_length=10)]
-    compare_metrics: Annotated[list[Metric] | None, Meta(max_length=10)] = None
+    compare_metrics: Annotated[list[Metric], Meta(min_length=1, max_length=10)] | None = None
     compare_approaches: bool = True
     generate_insights: bool = True
 
@@ -340,7 +333,9 @@ class AddEpisodeRelationship(Arguments, frozen=True):
     to_episode_id: EpisodeId
     relationship_type: RelationshipType
     reason: Annotated[Sentence | None, Meta(description="Explanation.")] = None
-    priority: Annotated[int | None, Meta(ge=1, le=10, description="Priority 1-10.")] = None
+    priority: Annotated[
+        Annotated[int, Meta(ge=1, le=10)] | None, Meta(description="Priority 1-10.")
+    ] = None
     created_by: Annotated[Label | None, Meta(description="Creator identifier.")] = None
 
 

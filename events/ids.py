@@ -44,7 +44,13 @@ def partition_of_id(number: int, partitions: int) -> int:
 def session_id(call_id: str, partition: int) -> str:
     """A UUID (version 8) made from the call that started the session; its last two bytes are the
     partition."""
-    raw = bytearray(hashlib.sha256(b"session\0" + call_id.encode()).digest()[:16])
+    return uuid_of("session", call_id, partition)
+
+
+def uuid_of(kind: str, call_id: str, partition: int) -> str:
+    """A UUID (version 8) for the thing of a kind that a call made; its last two bytes are the
+    partition."""
+    raw = bytearray(hashlib.sha256(f"{kind}\0{call_id}".encode()).digest()[:16])
     raw[6] = (raw[6] & 0x0F) | 0x80
     raw[8] = (raw[8] & 0x3F) | 0x80
     raw[14:16] = partition.to_bytes(2, "big")

@@ -13,13 +13,30 @@ from collections.abc import Collection, Mapping
 import msgspec
 import numpy as np
 
-from mnemolog.projections.ports import Vector, Waiting
+from mnemolog.events.envelope import Decision
+from mnemolog.projections.ports import (
+    PutVector,
+    Remove,
+    Vector,
+    VectorChange,
+    Waiting,
+    vector_of,
+)
 from mnemolog.projections.state.view import Moment, View, Writable, marks
 
 
 def index_space(space: str, kind: str) -> str:
     """Where the search indexes keep things of a kind: the ids of two kinds never meet."""
     return f"{space}#{kind}"
+
+
+def put_described(
+    decision: Decision, space: str, number: int, version: int, embedding: int | None
+) -> VectorChange:
+    """What a description changes in an index of vectors: what has none is taken out."""
+    if embedding is None:
+        return Remove(space, number)
+    return PutVector(space, number, version, vector_of(decision.inputs[embedding]))
 
 
 class Described(msgspec.Struct, frozen=True):

@@ -15,6 +15,11 @@ def iso(at_us: int) -> str:
     return datetime.fromtimestamp(second, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+def zoned(at_us: int) -> str:
+    """As `iso`, and says that it is UTC: how episodes show it."""
+    return f"{iso(at_us)}Z"
+
+
 def spaced(at_us: int) -> str:
     """As `iso`, with a space between date and time: how reflections show it."""
     return iso(at_us).replace("T", " ")

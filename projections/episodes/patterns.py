@@ -88,7 +88,7 @@ def patterns_for(
     limit: int,
 ) -> list[Pattern]:
     """Those with most evidence first."""
-    terms, given = ["space = ?"], [str(space)]
+    terms, given = ["space = ?"], []
     for name, value in (("domain", domain), ("task_type", task_type)):
         if value is not None:
             terms.append(f"{name} = ?")
@@ -97,7 +97,7 @@ def patterns_for(
         f"SELECT * FROM pattern WHERE {' AND '.join(terms)}"
         " ORDER BY occurrences DESC, successes DESC, id LIMIT ?"
     )
-    return [Pattern(*row) for row in view.all(sql, space, *given[1:], limit)]
+    return [Pattern(*row) for row in view.all(sql, space, *given, limit)]
 
 
 def evidence(view: View, pattern: int) -> list[Evidence]:

@@ -12,7 +12,7 @@ CREATE TABLE episode (
 CREATE UNIQUE INDEX episode_uuid ON episode (space, uuid);
 CREATE INDEX episode_created ON episode (space, created_at_us, id);
 CREATE INDEX episode_domain ON episode (space, domain, task_type, id);
-CREATE INDEX episode_completed ON episode (space, completed_at_us) WHERE completed_at_us IS NOT NULL;
+CREATE INDEX episode_completed ON episode (space, completed_at_us);
 CREATE TABLE episode_step (
   episode INTEGER NOT NULL, number INTEGER NOT NULL, tool TEXT NOT NULL, action TEXT NOT NULL,
   failed INTEGER NOT NULL, result_type TEXT, parameters TEXT, result TEXT, latency_ms INTEGER,

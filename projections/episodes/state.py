@@ -81,7 +81,8 @@ class Step(msgspec.Struct, frozen=True):
     number: int
     tool: str
     action: str
-    failed: bool
+    failed: int
+    """1 or 0."""
     result_type: str | None
     parameters: str | None
     result: str | None
@@ -134,7 +135,7 @@ def steps(view: View, episode: int) -> list[Step]:
         "SELECT number, tool, action, failed, result_type, parameters, result, latency_ms, at_us"
         " FROM episode_step WHERE episode = ? ORDER BY number"
     )
-    return [Step(*row[:3], bool(row[3]), *row[4:]) for row in view.all(sql, episode)]
+    return [Step(*row) for row in view.all(sql, episode)]
 
 
 def has_step(view: View, episode: int, number: int) -> bool:
@@ -165,7 +166,8 @@ def count(view: View, space: int, wanted: Wanted) -> int:
 
 
 def _where(space: int, wanted: Wanted) -> tuple[str, list[Any]]:
-    terms, given = ["space = ?"], [space]
+    terms: list[str] = ["space = ?"]
+    given: list[Any] = [space]
     for name, value in (
         ("domain = ?", wanted.domain),
         ("task_type = ?", wanted.task_type),

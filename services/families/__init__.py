@@ -1,5 +1,5 @@
 """The tool families there are. To add one, write its folders and list it here."""
 
-from mnemolog.services.families import graph, robot
+from mnemolog.services.families import episodes, graph, robot
 
-FAMILIES = (robot.LISTED, graph.LISTED)
+FAMILIES = (robot.LISTED, graph.LISTED, episodes.LISTED)

@@ -1,0 +1,1 @@
+"""How reads of the episodes family are answered."""

@@ -1,0 +1,90 @@
+"""Search by words and meaning among episodes, and among patterns.
+
+The indexes say what may be near; how near is measured by the vectors in the state, so that an index
+that lags behind never gives a wrong similarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import msgspec
+import numpy as np
+
+from mnemolog.projections.described import index_space
+from mnemolog.projections.episodes.state import DESCRIBED
+from mnemolog.projections.ports import Hit, Vector, VectorsAway
+from mnemolog.projections.ranking.fusion import reciprocal_ranks
+from mnemolog.services.reader.reader import Reader
+
+MAX_FETCH = 10_000
+
+
+class Legs(msgspec.Struct, frozen=True):
+    """What words and meaning found, best first. `similar` is by id the cosine with the query, where
+    that can be measured; None: meaning was not asked, or did not answer."""
+
+    words: list[int]
+    near: list[int]
+    similar: dict[int, float] | None
+
+    @property
+    def fused(self) -> dict[int, float]:
+        """By id how well it does in both, the best 1.0."""
+        scores = reciprocal_ranks([leg for leg in (self.near, self.words) if leg])
+        most = max(scores.values(), default=1.0)
+        return {number: score / most for number, score in scores.items()}
+
+    @property
+    def mode(self) -> str:
+        return "bm25_only" if self.similar is None else "hybrid"
+
+
+class Search(msgspec.Struct, frozen=True):
+    """One query among things of a kind. `vector` gives the query's vector; None: there is no model,
+    or none for its script."""
+
+    reader: Reader
+    space: str
+    kind: str
+    query: str
+    vector: Callable[[], Vector] | None
+
+    def legs(self, fetch: int) -> Legs:
+        place = index_space(self.space, self.kind)
+        by_words = self.reader.text.search(place, self.query, fetch)
+        found = self._nearest(place, fetch)
+        words = [hit.id for hit in by_words]
+        if found is None:
+            return Legs(words, [], None)
+        vector, hits = found
+        similar = self._similar(vector, {*words, *(hit.id for hit in hits)})
+        near = sorted(
+            (hit.id for hit in hits if hit.id in similar),
+            key=lambda number: (-similar[number], -number),
+        )
+        return Legs(words, near, similar)
+
+    def _nearest(self, place: str, fetch: int) -> tuple[Vector, list[Hit]] | None:
+        if self.vector is None or self.reader.vectors is None:
+            return None
+        vector = self.vector()
+        try:
+            return vector, self.reader.vectors.search(place, vector, fetch)
+        except VectorsAway:
+            return None
+
+    def _similar(self, vector: Vector, numbers: Collection[int]) -> dict[int, float]:
+        model = self.reader.model
+        if model is None or not numbers:
+            return {}
+        kept = DESCRIBED.meanings(self.reader.view, model.name, self.kind, list(numbers))
+        query = vector.astype(np.float32)
+        return {
+            number: float(np.dot(query, one.astype(np.float32))) for number, one in kept.items()
+        }
+
+
+def search(reader: Reader, space: str, kind: str, query: str) -> Search:
+    """Embedding the query begins at once."""
+    return Search(reader, space, kind, query, reader.embed(query))

@@ -1,0 +1,188 @@
+"""query_memory and query_semantic_memory: past experiences for a task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from mnemolog.events.envelope import Call
+from mnemolog.events.episodes import QueryMemory, QuerySemanticMemory
+from mnemolog.projections.episodes import patterns as known
+from mnemolog.projections.episodes import state
+from mnemolog.projections.episodes.state import EPISODE, Episode, Step
+from mnemolog.projections.state.view import View
+from mnemolog.services.families.episodes.answering.finding import MAX_FETCH, Search, search
+from mnemolog.services.families.episodes.replies import shown_episode, shown_pattern
+from mnemolog.services.reader.reader import Read, Reader, no_model
+
+POOL = 100
+"""An order other than by relevance is made among so many of the most relevant."""
+SAME_DOMAIN = 0.25
+"""By so much more an episode of the domain asked for weighs."""
+STEPS_SHOWN = 20
+ACTION_SHOWN = 200
+PATTERNS_SHOWN = 5
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    episode: Episode
+    relevance: float
+
+
+def answer_query(reader: Reader, call: Call, args: QueryMemory) -> Read:
+    view = reader.view
+    place = view.space_id(call.space)
+    if place is None:
+        return Read(_reply(view, [], "bm25_only"), [])
+    found = search(reader, call.space, EPISODE, args.query)
+    pool = args.limit if args.sort == "relevance" else max(POOL, args.limit)
+    ranked, mode = _relevant(found, place, args, pool)
+    best = sorted(ranked, key=_ORDERS[args.sort])[: args.limit]
+    return Read(_reply(view, best, mode), [one.episode.id for one in best], mode)
+
+
+def answer_semantic(reader: Reader, call: Call, args: QuerySemanticMemory) -> Read:
+    """By meaning alone; what has no vector yet is not found."""
+    view = reader.view
+    if reader.model is None or reader.loaded() is None:
+        raise no_model(reader.model)
+    place = view.space_id(call.space)
+    rows: list[Ranked] = []
+    if place is not None:
+        found, fetch = search(reader, call.space, EPISODE, args.query), args.limit * 4
+        while True:
+            legs = found.legs(fetch)
+            similar = legs.similar or {}
+            there = state.episodes(view, place, legs.near)
+            rows = [
+                Ranked(one, similar[number])
+                for number in legs.near
+                if similar[number] >= args.similarity_threshold
+                and (one := there.get(number)) is not None
+                and args.domain in (None, one.domain)
+                and args.task_type in (None, one.task_type)
+            ]
+            if len(rows) >= args.limit or len(legs.near) < fetch or fetch >= MAX_FETCH:
+                break
+            fetch = min(fetch * 4, MAX_FETCH)
+    best = rows[: args.limit]
+    reply = {
+        "episodes": [_row(view, one, "similarity") for one in best],
+        "total": len(best),
+        "model": reader.model.name,
+        "similarity_threshold": args.similarity_threshold,
+    }
+    return Read(reply, [one.episode.id for one in best], "vec_only")
+
+
+def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple[list[Ranked], str]:
+    """The `count` most relevant; as many as that whenever there are that many, whatever words they
+    use: what neither leg found comes last, the newest first."""
+    view, fetch = found.reader.view, max(POOL, count * 4)
+    while True:
+        legs = found.legs(fetch)
+        scores = legs.fused
+        there = state.episodes(view, place, list(scores))
+        ranked = [
+            Ranked(one, _weighed(scores[number], one, args.domain))
+            for number, one in there.items()
+            if args.task_type in (None, one.task_type)
+        ]
+        exhausted = max(len(legs.words), len(legs.near)) < fetch
+        if len(ranked) >= count or exhausted or fetch >= MAX_FETCH:
+            break
+        fetch = min(fetch * 4, MAX_FETCH)
+    ranked = sorted(ranked, key=_ORDERS["relevance"])[:count]
+    for domain in (args.domain, None):
+        if len(ranked) < count:
+            have = {one.episode.id for one in ranked}
+            wanted = state.Wanted(domain=domain, task_type=args.task_type)
+            rest = state.found(view, place, wanted, "newest", count + len(have))
+            ranked += [Ranked(one, 0.0) for one in rest if one.id not in have]
+            ranked = ranked[:count]
+    return _normalised(ranked), legs.mode
+
+
+def _weighed(score: float, episode: Episode, domain: str) -> float:
+    return score * (1 + SAME_DOMAIN if episode.domain == domain else 1.0)
+
+
+def _normalised(ranked: list[Ranked]) -> list[Ranked]:
+    """The best has 1.0."""
+    most = max((one.relevance for one in ranked), default=0.0) or 1.0
+    return [Ranked(one.episode, round(one.relevance / most, 4)) for one in ranked]
+
+
+_ORDERS: dict[str, Callable[[Ranked], Any]] = {
+    "relevance": lambda one: (-one.relevance, -one.episode.id),
+    "newest": lambda one: (-one.episode.created_at_us, -one.episode.id),
+    "oldest": lambda one: (one.episode.created_at_us, one.episode.id),
+    "duration": lambda one: (one.episode.duration_ms, -one.relevance, one.episode.id),
+    "success": lambda one: (
+        -(one.episode.success if one.episode.success is not None else -1.0),
+        -(one.episode.reward if one.episode.reward is not None else -1.0),
+        -one.relevance,
+        one.episode.id,
+    ),
+}
+
+
+def _reply(view: View, best: list[Ranked], mode: str) -> dict[str, Any]:
+    return {
+        "episodes": [_row(view, one, "relevance_score") for one in best],
+        "total": len(best),
+        "mode": mode,
+        "patterns": _patterns(view, [one.episode for one in best]),
+        "insights": _insights(view, [one.episode for one in best]),
+    }
+
+
+def _row(view: View, one: Ranked, score: str) -> dict[str, Any]:
+    episode = one.episode
+    return {
+        **shown_episode(episode, state.tags(view, episode.id)),
+        score: round(one.relevance, 4),
+        "steps": [_brief(step) for step in state.steps(view, episode.id)[:STEPS_SHOWN]],
+    }
+
+
+def _brief(step: Step) -> dict[str, Any]:
+    long = len(step.action) > ACTION_SHOWN
+    return {
+        "step_number": step.number,
+        "tool": step.tool,
+        "action": f"{step.action[: ACTION_SHOWN - 1]}…" if long else step.action,
+        "result_type": step.result_type,
+        "latency_ms": step.latency_ms,
+    }
+
+
+def _patterns(view: View, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+    """What these episodes show, those shown most often first."""
+    found = {one.id: one for episode in episodes for one in known.patterns_of(view, episode.id)}
+    times = Counter(one.id for episode in episodes for one in known.patterns_of(view, episode.id))
+    best = sorted(found.values(), key=lambda one: (-times[one.id], -one.success_rate, one.id))
+    return [shown_pattern(one) for one in best[:PATTERNS_SHOWN]]
+
+
+def _insights(view: View, episodes: Sequence[Episode]) -> dict[str, Any]:
+    """What these episodes have in common, counted."""
+    ended = [one for one in episodes if one.success is not None]
+    tools = Counter(
+        tool for one in episodes for tool in {step.tool for step in state.steps(view, one.id)}
+    )
+    common = sorted(tools.items(), key=lambda one: (-one[1], one[0]))[:PATTERNS_SHOWN]
+    return {
+        "completed": len(ended),
+        "success_rate": _mean([one.success for one in ended if one.success is not None]),
+        "average_reward": _mean([one.reward for one in ended if one.reward is not None]),
+        "average_duration_ms": _mean([one.duration_ms for one in ended]),
+        "common_tools": [{"tool": tool, "episodes": count} for tool, count in common],
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(sum(values) / len(values), 4) if values else None

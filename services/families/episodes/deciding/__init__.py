@@ -1,0 +1,1 @@
+"""How calls of the episodes family are decided."""

@@ -1,0 +1,1 @@
+"""What a completed episode teaches: a reward, a reflection, patterns. Pure functions."""

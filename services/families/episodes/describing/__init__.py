@@ -1,0 +1,1 @@
+"""Vectors of episodes and patterns, made after the reply."""
