@@ -24,7 +24,7 @@ while read -r what group; do
             running=$others ;;
     esac
 done
-for one in $running; do kill -KILL -- "-$one"; done
+for one in $running; do kill -s KILL -- "-$one"; done
 """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import shutil
 import sys
 import threading
@@ -20,12 +19,8 @@ _TYPESCRIPT: Final = "data:application/typescript;base64,"
 
 
 def find_deno() -> str | None:
-    """Where Deno is: beside this Python, as its package installs it, or on the path."""
-    try:
-        installed = str(importlib.import_module("deno").find_deno_bin())
-    except (ImportError, AttributeError, FileNotFoundError):
-        installed = str(Path(sys.executable).with_name("deno"))
-    return shutil.which(installed) or shutil.which("deno")
+    """Where Deno is: beside this Python, where its package puts it, or on the path."""
+    return shutil.which(Path(sys.executable).with_name("deno")) or shutil.which("deno")
 
 
 class Sandbox:

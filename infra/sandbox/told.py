@@ -24,7 +24,9 @@ _FATAL: Final = re.compile(
 _LAST_WORDS: Final = re.compile(
     rb"(?m)^\n*(?:<--- Last few GCs|#\n# Fatal|memory allocation of \d+ b|error: Top-level await)"
 )
-_NO_ROOM: Final = re.compile(r"RangeError: .*(allocation failed|could not allocate memory)")
+_NO_ROOM: Final = re.compile(
+    r"RangeError: .*(allocation failed|could not allocate|[Oo]ut of memory|Unable to grow)"
+)
 
 
 class Told:

@@ -8,10 +8,11 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def test_twenty_loops_leave_room_for_the_next() -> None:
     "code",
     [
         "const a = []; for (;;) a.push(new Array(1000).fill(1.5))",
-        "const a = []; for (let i = 0; ; i++) a.push(JSON.parse('\"' + 'ab'.repeat(1e6) + '\"') + i)",
+        "const a = []; for (let i = 0; ; i++) a.push(JSON.parse(`\"${'ab'.repeat(1e6)}\"`) + i)",
         "const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(7))",
         "new Uint8Array(2 ** 31).fill(1)",
         "new Uint8Array(new SharedArrayBuffer(2 ** 30)).fill(1)",
@@ -158,13 +159,10 @@ def test_twenty_loops_leave_room_for_the_next() -> None:
 def test_memory_is_bounded(sandbox: Sandbox, code: str) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     outcome = sandbox.run(code)
-    assert (outcome.ok, outcome.kind) in {(False, "memory"), (False, "error")}
-    if outcome.kind == "error":
-        assert "RangeError" in outcome.message
-        assert "WebAssembly.Memory" in outcome.message
-    # All of them together, the largest child ever: less than twice what one may have.
+    assert (outcome.ok, outcome.kind) == (False, "memory")
+    # The largest child that there ever was; one that was larger than this may have been another's.
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert after == before or after < 2 * 320 * 1024, f"{after} kB"
+    assert after <= max(before, 2 * sandbox.limits.resident_mb * 1024)
     assert "/" not in outcome.message + outcome.console
 
 
@@ -236,8 +234,6 @@ READING = [
 @pytest.mark.parametrize("code", READING)
 def test_no_file_is_read(sandbox: Sandbox, secret: Path, code: str) -> None:
     outcome = sandbox.run(code.replace("FILE", "input"), "", str(secret))
-    if "`" in code:
-        outcome = sandbox.run(code.replace("FILE", "input"), "", str(secret))
     assert (outcome.ok, outcome.kind) == (False, "error")
     assert SECRET not in told(outcome)
 
@@ -267,7 +263,8 @@ def test_no_file_is_read_by_its_literal_name(sandbox: Sandbox, secret: Path, cod
         "Deno.writeTextFileSync(FILE, 'x')",
         "(await import('node:fs')).writeFileSync(FILE, 'x')",
         "new ((await import('node:sqlite')).DatabaseSync)(FILE)",
-        "new ((await import('node:sqlite')).DatabaseSync)(':memory:').exec(`VACUUM INTO '${FILE}'`)",
+        "const { DatabaseSync } = await import('node:sqlite');\n"
+        "new DatabaseSync(':memory:').exec(`VACUUM INTO '${FILE}'`)",
         "(await import('node:v8')).writeHeapSnapshot(FILE)",
         "Deno.makeTempFileSync()",
         "Deno.symlinkSync('/etc', FILE)",
@@ -320,7 +317,7 @@ def test_the_child_is_given_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         }
         assert running.cwd() == "/"
         assert os.getsid(running.pid) == running.pid != os.getsid(0)
-        opened = {os.readlink(one) for one in Path(f"/proc/{running.pid}/fd").iterdir()}
+        opened = {str(one.readlink()) for one in Path(f"/proc/{running.pid}/fd").iterdir()}
         assert not {one for one in opened if one.startswith("/") and one != "/dev/null"}
         running.kill()
     finally:
@@ -426,7 +423,7 @@ def test_code_that_ends_its_process_is_told_so(sandbox: Sandbox, code: str, foun
         "String.prototype.toJSON = () => 6; Number.prototype.toString = () => '9'; 5",
         "TextEncoder.prototype.encode = null; Uint8Array.prototype.subarray = null; 5",
         "Deno.stdout.writeSync = null; globalThis.Deno = null; console = null; 5",
-        "Function.prototype.call = null; Function.prototype.bind = Function.prototype.apply = null; 5",
+        "const it = Function.prototype; it.call = it.bind = it.apply = it.toString = null; 5",
         "Object.defineProperty(Object.prototype, 'length', { get() { throw 1 } }); 5",
         "Object.defineProperty(Object.prototype, 'then', { value: undefined }); 5",
         "for (const k of Reflect.ownKeys(globalThis)) try { delete globalThis[k] } catch {}\n5",
@@ -497,10 +494,10 @@ def started(sandbox: Sandbox) -> psutil.Process:
     return process
 
 
-def wait_until(there: Any) -> None:
+def wait_until(there: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not there():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, "it does not come about"
         time.sleep(0.02)
 
 
@@ -522,21 +519,21 @@ def test_nothing_outlives_a_kill_of_the_parent() -> None:
         "console.log(1); await new Promise((done) => setTimeout(done, 600000))",
         "console.log(1); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
     ]
-    parent = psutil.Popen([sys.executable, "-c", PARENT, *codes])
+    ours = subprocess.Popen([sys.executable, "-c", PARENT, *codes])
+    parent = psutil.Process(ours.pid)
     seen: list[psutil.Process] = []
     try:
-        # The shell that minds them, and each of them.
-        wait_until(lambda: len(parent.children()) == 1 + len(codes))
         wait_until(
             lambda: sum(one.name().startswith("deno") for one in parent.children()) == len(codes)
         )
-        seen = parent.children(recursive=True)
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
+        seen = parent.children()
+        assert len(seen) == 1 + len(codes), "the shell that minds them, and each of them"
+        ours.kill()
+        ours.wait()
         wait_until(lambda: not any(alive(one) for one in seen))
     finally:
-        parent.kill()
-        parent.wait()
+        ours.kill()
+        ours.wait()
         for one in seen:
             if alive(one):
                 one.kill()
