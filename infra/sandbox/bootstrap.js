@@ -102,9 +102,8 @@ async function run() {
     refusal = unreadable(String(error?.message)); // Or it is JavaScript of an older kind.
     body = "\n" + code + "\n";
   }
-  // In such a block neither `await` nor `return` is allowed, just as in a script; it never runs.
-  if (parses("(() => class { static {" + body + "\n} })")) return evaluate(body + SOURCE);
-  const source = wrapped(withReturn(body, transpiled ? "  " : ""));
+  if (isScript(body)) return evaluate(body + SOURCE);
+  const source = wrapped(transpiled ? withReturn(body) : body);
   if (refusal !== undefined && !parses(source)) throw refusal;
   return evaluate(source + SOURCE)();
 }
@@ -129,10 +128,17 @@ function parses(source) {
   }
 }
 
-// A function has no value of its own: its last statement is returned, if it is an expression.
-function withReturn(body, indent) {
-  const begins = new RegExp(`^${indent}(?=[^\\s})\\]/])`, "gm");
-  const places = [...body.matchAll(begins)].slice(-20).reverse();
+// In neither of these is `return` allowed, as in a script, and neither of them runs. In the first
+// `await` is no name, as in a module; the second takes what only a script may have.
+function isScript(body) {
+  if (parses("(() => class { static {" + body + "\n} })")) return true;
+  return !/\bawait\b/.test(body) && parses("while (false) {" + body + "\n}");
+}
+
+// A function has no value of its own: its last statement is returned, if it is an expression. As
+// Deno writes code, a statement begins a line, and two spaces are before it.
+function withReturn(body) {
+  const places = [...body.matchAll(/^  (?=[^\s})\]/])/gm)].slice(-20).reverse();
   for (const { index } of places) {
     const before = body.slice(0, index);
     const last = body.slice(index);
