@@ -100,11 +100,11 @@ def test_it_holds_one_package_with_all_that_is_ours(wheel: Path) -> None:
         f"mnemolog/{path.relative_to(ROOT)}"
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".xml")
+        if path.suffix in (".py", ".xml", ".js")
     }
     packed = {name for name in found if name.startswith("mnemolog/")}
     assert packed == ours | {"mnemolog/__init__.py"}
-    assert "mnemolog/infra/kafka/pom.xml" in packed
+    assert {"mnemolog/infra/kafka/pom.xml", "mnemolog/infra/sandbox/bootstrap.js"} <= packed
 
 
 def test_one_that_is_made_from_the_source_distribution_is_the_same(
