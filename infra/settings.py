@@ -65,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Who the calls of this process are recorded as; empty: the user's login name."""
     accept_clock: bool = False
     """Believe the clock though it is more than a year later than everything on the log."""
+    agent_code: bool = True
+    """Run the code that agents send with execute_agent_code, in a sandbox."""
     call_timeout_s: float = 30.0
     model_wait_s: float = 15.0
     """How long a call waits for a model that is still being loaded."""

@@ -68,10 +68,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`reply` is the JSON object for the caller; with `refused`, `{"error": sentence}`.
 
     `code` is a JSON-RPC error code where the refusal has to be one. `position` is where the log
-    stood when this was answered, `partition:offset` of the decision.
+    stood when this was answered, `partition:offset` of the decision. `text` is JSON that is shown
+    in words instead of the reply, where that has more beside it.
     """
 
     reply: bytes
+    text: bytes | None = None
     refused: bool = False
     code: int | None = None
     position: str | None = None
@@ -108,6 +110,25 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def last_event(kind: Literal["cut_off", "closing"], position: str, reason: str) -> Event:
     told = {"position": position, "reason": f"{reason}; go on with after={position}"}
     return Event(kind=kind, position=position, data=msgspec.json.encode(told))
+
+
+class Ran(Protocol):
+    """What came of running an agent's code; `value` is JSON, `kind` what went wrong."""
+
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def value(self) -> bytes: ...
+    @property
+    def console(self) -> str: ...
+    @property
+    def console_cut(self) -> bool: ...
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def ms(self) -> float: ...
 
 
 class Unavailable(Exception):

@@ -13,7 +13,7 @@ from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Call, Embedding
 from mnemolog.events.ids import partition_of_id, partition_of_session, partition_of_space
 from mnemolog.projections.state.view import View, Writable
-from mnemolog.services.api import Answer, Files
+from mnemolog.services.api import Answer, Files, Ran
 from mnemolog.services.reader.reader import Read, Reader, VectorModel
 
 R = TypeVar("R")
@@ -92,13 +92,15 @@ class Asked(msgspec.Struct, frozen=True):
 class Edge(msgspec.Struct, frozen=True):
     """What carrying a call out before it is decided needs of the node that got it. `submit` has a
     call of the service's own decided, `progress` is told how much is done and how much there is,
-    `patience_s` is how long one such call may take, `files` which files may be named."""
+    `patience_s` is how long one such call may take, `files` which files may be named. `run_code`
+    runs an agent's code, described and with its input, where it can do no harm."""
 
     submit: Callable[[Call], Future[Answer]]
     stopping: Callable[[], bool]
     progress: Callable[[int, int], None]
     patience_s: float
     clock: Callable[[], int]
+    run_code: Callable[[str, str, Any], Ran]
     files: Files | None = None
 
 
@@ -116,6 +118,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     its `decide` then notes what was returned. `carry_out` does at the edge what deciding must not
     do (reading a file), and gives the call back with what came of it. `shows` completes the reply
     of a write from the state: what is state is not written to the log again with every change.
+    `says` is the part of a reply that is shown in words, where that is not all of it. So many calls
+    as `at_once` says are carried out beside each other; the others wait.
 
     One that `destroys` takes something away. `idempotent`: the same call again changes nothing
     more. An `internal` one is the service's own, and clients are not offered it. A `heavy` one may
@@ -136,6 +140,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answers | None = None
     carry_out: Callable[[Edge, Call, Any], Call] | None = None
     shows: Shows | None = None
+    says: Callable[[Any], Any] | None = None
+    at_once: int = 1
     awaits: str = ""
     heavy: bool = False
     aliases: tuple[str, ...] = ()

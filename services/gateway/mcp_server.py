@@ -129,7 +129,7 @@ def result(answer: Answer) -> dict[str, Any]:
 def plain_result(answer: Answer) -> dict[str, Any]:
     """The `tools/call` result of the protocol versions with a handshake, for msgspec to encode."""
     found: dict[str, Any] = {
-        "content": [{"type": "text", "text": answer.reply.decode()}],
+        "content": [{"type": "text", "text": (answer.text or answer.reply).decode()}],
         "structuredContent": msgspec.Raw(answer.reply),
         "isError": answer.refused,
     }

@@ -57,7 +57,12 @@ class Answering:
 
     async def shown(self, asked: Asked, answer: Answer) -> Answer:
         """The answer to a write, completed from the state that this node shows."""
-        if answer.refused or asked.tool is None or asked.tool.shows is None:
+        if answer.refused or asked.tool is None:
+            return answer
+        if asked.tool.says is not None:
+            said = asked.tool.says(msgspec.json.decode(answer.reply))
+            answer = replace(answer, text=msgspec.json.encode(said))
+        if asked.tool.shows is None:
             return answer
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.threads, self._shown, asked, answer)
@@ -119,6 +124,7 @@ class Answering:
                 embedding.named,
                 embedding.loaded,
                 0 if pending is None else pending.count,
+                host,
             )
             try:
                 read = tool.answer(reader, call, asked.args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mnemolog.events.envelope import Call
 from mnemolog.services.api import Answer
@@ -36,6 +36,10 @@ class Host(Protocol):
 
     @property
     def log(self) -> ReadableLog: ...
+
+    def standing(self) -> dict[str, Any]: ...
+
+    def figures_of(self, tenant: str) -> dict[str, dict[str, Any]]: ...
 
     def decides(self, partition: int) -> bool:
         """Whether the partition's calls are decided here."""

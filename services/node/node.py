@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,8 +35,10 @@ from mnemolog.services.decider.clock import DecisionTime
 from mnemolog.services.decider.decide import Deciding
 from mnemolog.services.decider.tool import Asked, Edge
 from mnemolog.services.node.answering import Answering
+from mnemolog.services.node.carrying import Carrying
 from mnemolog.services.node.embedding.embedding import Embedding
 from mnemolog.services.node.embedding.late import LateVectors
+from mnemolog.services.node.figures import Figures
 from mnemolog.services.node.following.feed import Feed
 from mnemolog.services.node.following.follow import ReadableLog
 from mnemolog.services.node.following.healing import Healing
@@ -101,7 +103,8 @@ class Node(ABC):
         self.condition = Condition(self)
         self.upkeep = Upkeep(self)
         self._healing = Healing(self)
-        self._importing = ThreadPoolExecutor(1, thread_name_prefix="carry-out")
+        self._figures = Figures()
+        self._carrying = Carrying(agent_code=settings.agent_code)
         self._feeder: Feeder | None = None
         self._begun = False
         self._closing = threading.Event()
@@ -171,6 +174,19 @@ class Node(ABC):
     # --- calls -----------------------------------------------------------------------------------
 
     async def call(self, request: Request, progress: Progress | None = None) -> Answer:
+        began_s, refused, failed = time.perf_counter(), False, True
+        try:
+            answer = await self._call(request, progress)
+            refused, failed = answer.refused, False
+            return answer
+        finally:
+            if request.tool in self.catalogue.tools:
+                took_s = time.perf_counter() - began_s
+                self._figures.met(
+                    request.tenant, request.tool, took_s, refused=refused, failed=failed
+                )
+
+    async def _call(self, request: Request, progress: Progress | None) -> Answer:
         asked = self.read(_call_of(request), internal=request.internal)
         try:
             if asked.refused is not None:
@@ -208,8 +224,7 @@ class Node(ABC):
     async def _carried_out(
         self, asked: Asked, request: Request, progress: Progress | None
     ) -> Asked:
-        """One after another; there is no time-out as long as its calls are decided."""
-        assert asked.tool is not None and asked.tool.carry_out is not None
+        """There is no time-out as long as its calls are decided."""
         loop = asyncio.get_running_loop()
 
         def tell(done: int, total: int) -> None:
@@ -222,12 +237,10 @@ class Node(ABC):
             tell,
             self.settings.call_timeout_s,
             self.clock,
+            self._carrying.run_code,
             request.files,
         )
-        call = await loop.run_in_executor(
-            self._importing, asked.tool.carry_out, edge, asked.call, asked.args
-        )
-        return replace(asked, call=call)
+        return await self._carrying.out(asked, edge)
 
     async def _reached(self, request: Request, partition: int) -> None:
         """Wait until this node shows what the caller has seen, or everything there is."""
@@ -241,6 +254,10 @@ class Node(ABC):
     # --- how it is -------------------------------------------------------------------------------
 
     async def health(self) -> dict[str, Any]:
+        return {**self.standing(), "partitions": await self._positions()}
+
+    def standing(self) -> dict[str, Any]:
+        """How it is, but for how far it is."""
         reasons = self._reasons()
         met = self.condition.reasons()
         reasons += [one for one in met if not any(said in one for said in reasons)]
@@ -258,8 +275,10 @@ class Node(ABC):
                 "embedding": self.late.progress(),
             },
             "vectors": vectors,
-            "partitions": await self._positions(),
         }
+
+    def figures_of(self, tenant: str) -> dict[str, dict[str, Any]]:
+        return self._figures.of(tenant)
 
     def _stopped(self, parts: Sequence[_Part]) -> list[str]:
         """Why those of the node's parts that have stopped did, the projector among them."""
@@ -320,7 +339,7 @@ class Node(ABC):
         self.projections.text.hurry(0.0)  # The upkeep may be making all of it durable.
         self._healing.stop()
         self.upkeep.stop()
-        self._importing.shutdown()
+        self._carrying.close()
         if self._begun:
             self.late.stop()
 

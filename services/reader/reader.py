@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,6 +19,19 @@ class VectorModel(msgspec.Struct, frozen=True):
     dedup_cosine: float
 
 
+class Running(Protocol):
+    """What can be asked of the service itself."""
+
+    def standing(self) -> dict[str, Any]:
+        """How it is: `reasons` why it does not do all that it should, the `model`, the
+        `vectors`."""
+        ...
+
+    def figures_of(self, tenant: str) -> dict[str, dict[str, Any]]:
+        """By tool how often a tenant has called it, and how long that took."""
+        ...
+
+
 class Reader(msgspec.Struct, frozen=True):
     """What a read may look at: the state as it is committed, and the search indexes.
 
@@ -27,7 +40,7 @@ class Reader(msgspec.Struct, frozen=True):
     of texts as they are stored, None for a text that the model does not cover; as a whole None
     when there is no model, or `model` (the one that is set) is not installed. `loaded` waits for
     the model and tells its name; None when there is none at hand. `pending` is how much of the
-    space waits to be described, for a tool that asks for it.
+    space waits to be described, for a tool that asks for it. `running` is the service itself.
     """
 
     view: View
@@ -38,6 +51,7 @@ class Reader(msgspec.Struct, frozen=True):
     model: VectorModel | None = None
     loaded: Callable[[], str | None] = lambda: None
     pending: int = 0
+    running: Running | None = None
 
 
 class Read(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, epi
 from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
 from mnemolog.services.families.episodes.answering import episodes as looking
-from mnemolog.services.families.episodes.answering import query
-from mnemolog.services.families.episodes.deciding import episodes
+from mnemolog.services.families.episodes.answering import monitoring, query
+from mnemolog.services.families.episodes.deciding import code, episodes
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.families.episodes.problems import in_codes
@@ -90,11 +90,36 @@ EMBEDDING_TOOLS: tuple[Tool, ...] = (
     ),
 )
 
+MONITORING_TOOLS: tuple[Tool, ...] = (
+    reads("health_check", asked.HealthCheck, _in_episodes, decide_looked, monitoring.answer_health),
+    reads("get_metrics", asked.GetMetrics, _in_episodes, decide_looked, monitoring.answer_metrics),
+    reads(
+        "quality_metrics",
+        asked.QualityMetrics,
+        _in_episodes,
+        decide_looked,
+        monitoring.answer_quality,
+    ),
+)
+
+CODE_TOOLS: tuple[Tool, ...] = (
+    adds(
+        "execute_agent_code",
+        asked.ExecuteAgentCode,
+        _in_episodes,
+        code.decide_execute,
+        idempotent=False,
+        carry_out=code.carry_out,
+        says=code.value_of,
+        at_once=code.AT_ONCE,
+    ),
+)
+
 FAMILY = Family(
     name=NAME,
     introduction=INTRODUCTION,
     projection=PROJECTION,
-    tools=(*EPISODE_TOOLS, *EMBEDDING_TOOLS),
+    tools=(*EPISODE_TOOLS, *EMBEDDING_TOOLS, *MONITORING_TOOLS, *CODE_TOOLS),
     spaces=Spaces(
         path=NAME,
         words=NAME,
