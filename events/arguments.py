@@ -1,27 +1,26 @@
 """From JSON to a tool's argument struct, or one sentence that says what was wrong.
 
 The struct is the single source: its types and limits make the tool's JSON schema, the check, and
-the sentence a caller gets.
+the sentence a caller gets. What finds the words for that sentence is loaded when a call is refused:
+no other needs it, and it would take a large part of the time until a client is greeted.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from mnemolog.events.json_text import MAX_DEPTH as MAX_DEPTH
-from mnemolog.events.json_text import TOO_DEEP, unreadable
-from mnemolog.events.json_text import is_deeper as is_deeper
-from mnemolog.events.problems import NO_CONTROLS as NO_CONTROLS
-from mnemolog.events.problems import NOT_BLANK as NOT_BLANK
-from mnemolog.events.problems import UNLISTED as UNLISTED
-from mnemolog.events.problems import UnknownField as UnknownField
-from mnemolog.events.problems import first_problem, unknown_argument
+from mnemolog.events.depth import MAX_DEPTH as MAX_DEPTH
+from mnemolog.events.depth import TOO_DEEP
+from mnemolog.events.depth import is_deeper as is_deeper
+from mnemolog.events.fields import NO_CONTROLS as NO_CONTROLS
+from mnemolog.events.fields import NOT_BLANK as NOT_BLANK
+from mnemolog.events.fields import UNLISTED as UNLISTED
+from mnemolog.events.fields import UnknownField as UnknownField
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 """A call's arguments may be this large as JSON; a larger call is refused."""
@@ -70,7 +69,7 @@ def parse(kind: type[A], data: bytes) -> A:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise Refused(f"The arguments are {_unreadable(data)}") from None
+        raise Refused(f"The arguments are {_unreadable_bytes(data)}") from None
     if is_deeper(raw, MAX_DEPTH):
         raise Refused(f"The arguments are {TOO_DEEP}")
     if not isinstance(raw, dict):
@@ -78,18 +77,13 @@ def parse(kind: type[A], data: bytes) -> A:
     required = _required(kind)
     for name in raw:
         if name not in required:
-            sentence = unknown_argument(kind, name)
-            raise Unfit(name, sentence, raw[name], sentence)
+            raise _unknown(kind, name, raw[name])
     # Some clients send null for every argument that they leave out.
     raw = {name: value for name, value in raw.items() if value is not None or required[name]}
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError:
-        found = first_problem(kind, raw)
-        if found is None:
-            raise Unfit("", DO_NOT_FIT, None, DO_NOT_FIT) from None
-        top = re.split(r"[.\[]", found.at, maxsplit=1)[0]
-        raise Unfit(found.at, found.words, raw.get(top), found.sentence) from None
+        raise _problem(kind, raw) from None
 
 
 @cache
@@ -98,9 +92,31 @@ def _required(kind: type[Arguments]) -> dict[str, bool]:
     return {field.encode_name: field.required for field in msgspec.structs.fields(kind)}
 
 
-def _unreadable(data: bytes) -> str:
+def _unknown(kind: type[Arguments], name: str, value: Any) -> Unfit:
+    from mnemolog.events.problems import unknown_argument
+
+    sentence = unknown_argument(kind, name)
+    return Unfit(name, sentence, value, sentence)
+
+
+def _problem(kind: type[Arguments], raw: dict[str, Any]) -> Unfit:
+    from mnemolog.events.problems import first_problem
+
+    found = first_problem(kind, raw)
+    if found is None:
+        return Unfit("", DO_NOT_FIT, None, DO_NOT_FIT)
+    return Unfit(found.at, found.words, raw.get(found.argument), found.sentence)
+
+
+def _unreadable(text: str) -> str:
+    from mnemolog.events.json_text import unreadable
+
+    return unreadable(text)
+
+
+def _unreadable_bytes(data: bytes) -> str:
     try:
-        return unreadable(data.decode())
+        return _unreadable(data.decode())
     except UnicodeDecodeError as error:
         return f"not valid JSON: byte {error.start + 1} is not valid UTF-8"
 
@@ -114,7 +130,7 @@ def json_object(name: str, text: str | dict[str, Any] | None) -> dict[str, Any] 
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        why = unreadable(text)
+        why = _unreadable(text)
         if why == TOO_DEEP:
             raise Refused(f"{name} is {TOO_DEEP}") from None
         raise Refused(

@@ -9,10 +9,9 @@ import hashlib
 import re
 import uuid
 
+from mnemolog.events.fields import TENANT
+
 MAX_PARTITIONS = 1024
-TENANT = r"^[A-Za-z0-9._-]{1,64}\Z"
-"""Pattern of a tenant's name. It ends at the first slash of a space, so it must have none: else one
-tenant's space could be another's."""
 _TENANT = re.compile(TENANT)
 
 

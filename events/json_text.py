@@ -12,15 +12,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-MAX_DEPTH = 100
-"""Levels of nesting in JSON. Far below what the interpreter's stack allows, so that whether a text
-can be read never depends on who reads it."""
+from mnemolog.events.depth import MAX_DEPTH, TOO_DEEP
+
 MAX_DIGITS = 4300
 """A whole number of more digits, its sign included, is not read."""
 MAX_EXPLAINED = 64 * 1024
 """So many characters of a text are looked through for what is wrong with it: it takes half a second
 for each million, and whoever else is served waits."""
-TOO_DEEP = f"nested too deeply; at most {MAX_DEPTH} levels are allowed"
 
 _SPACE = r"[ \t\n\r]*"
 _OPENED = r'"[^"\\\x00-\x1f]*'
@@ -68,19 +66,6 @@ def unreadable(text: str) -> str:
     if why is None or why == TOO_DEEP or len(whole) > len(text):
         return TOO_DEEP if why == TOO_DEEP else "not valid JSON"
     return f"not valid JSON: {why}"
-
-
-def is_deeper(value: Any, levels: int) -> bool:
-    """Whether there are more than `levels` levels of objects and lists in a value."""
-    within = [value]
-    for _ in range(levels + 1):
-        within = [one for one in within if isinstance(one, (dict, list))]
-        if not within:
-            return False
-        within = [
-            inner for one in within for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-    return True
 
 
 def shown(value: Any) -> str:

@@ -17,21 +17,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import msgspec
 from msgspec import Meta, Struct
 
+from mnemolog.events.fields import NO_CONTROLS, NOT_BLANK, UNLISTED, UnknownField
 from mnemolog.events.json_text import quoted, shown
-
-UNLISTED: dict[str, Any] = {"unlisted": True}
-"""In the schema of a field: what is taken when it comes, and not offered."""
-
-NOT_BLANK = r"\S"
-"""Pattern of a text that holds more than white space."""
-_CONTROLS = r"\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
-_UNSEEN = (
-    r"\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e"
-    r"\u2060-\u206f\u3164\ufeff\uffa0"
-)
-NO_CONTROLS = rf"^[^{_CONTROLS}]*[^{_UNSEEN}][^{_CONTROLS}]*$(?!\n)"
-"""Pattern of a name: something in it can be seen, and it has no control characters, nor those that
-turn the direction of writing. Python's `$` would let a line's end pass."""
 
 _PATTERNS = {
     NOT_BLANK: "that is not blank",
@@ -46,14 +33,6 @@ _KINDS: dict[Any, str] = {
     types.NoneType: "null",
 }
 _SHOWN_NAME = 60
-
-
-class UnknownField(ValueError):
-    """Raised by a struct's `__post_init__` for a field that it does not take with these others."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"unknown field {name}")
-        self.name = name
 
 
 class Shape(Struct, frozen=True):
@@ -84,6 +63,11 @@ class Problem(NamedTuple):
     @property
     def sentence(self) -> str:
         return f"{self.at} {self.words}"
+
+    @property
+    def argument(self) -> str:
+        """The argument that it is in."""
+        return re.split(r"[.\[]", self.at, maxsplit=1)[0]
 
 
 def first_problem(kind: type[Struct], raw: dict[str, Any]) -> Problem | None:

@@ -17,7 +17,7 @@ from mnemolog.infra.settings import SettingsError
 
 OTHERS = 0o077
 ROOT = 0
-_OURS = re.compile(
+_OURS = (
     r"log\.db(-wal|-shm|-journal)?|(serve\.)?lock|socket|import|replica"
     r"|projections(\.(new|old|kept(-\d+)?))?"
 )
@@ -38,7 +38,7 @@ def own_directory(path: Path) -> None:
         raise _not_ours(path, about)
     names = [one.name for one in path.iterdir()]
     if about.st_mode & OTHERS:
-        strange = next((name for name in names if not _OURS.fullmatch(name)), None)
+        strange = next((name for name in names if not re.fullmatch(_OURS, name)), None)
         if strange is not None:
             raise SettingsError(
                 f"{path} is open to other users, and holds more than a memory ({strange!r}). Close "
@@ -47,7 +47,7 @@ def own_directory(path: Path) -> None:
         path.chmod(0o700)
     for name in names:
         # What is imported is only read, and may be put there by others.
-        if _OURS.fullmatch(name) and name != "import":
+        if re.fullmatch(_OURS, name) and name != "import":
             with contextlib.suppress(FileNotFoundError):  # another process is at work here
                 _close(path / name)
 

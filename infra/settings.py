@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +16,10 @@ from typing import Annotated, Any
 import msgspec
 import platformdirs
 
-from mnemolog.events.ids import TENANT
-from mnemolog.infra.embedder.catalogue import DEFAULT_MODEL
+from mnemolog.events.fields import TENANT
+from mnemolog.infra.embedder import DEFAULT_MODEL
 
-_BROKER = re.compile(r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+_BROKER = r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}"
 FILE_NAME = "mnemolog.toml"
 ENV_CONFIG = "MNEMOLOG_CONFIG"
 ROLES = ("gateway", "decider", "projector")
@@ -83,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.log == "sqlite":
             return None
         address = self.log.removeprefix("kafka://")
-        if address == self.log or not all(map(_BROKER.fullmatch, address.split(","))):
+        if address == self.log or not all(re.fullmatch(_BROKER, one) for one in address.split(",")):
             raise SettingsError(
                 f"log can be sqlite or kafka://HOST:PORT (several: HOST:PORT,HOST:PORT), "
                 f"not {self.log[:80]!r}"
@@ -165,6 +164,9 @@ def _of_file(named: str | None) -> dict[str, Any]:
     file = Path(named).expanduser() if named else user_config()
     if file is None or (not named and not file.exists()):
         return {}
+    # Here and not above: most have no such file, and an MCP client waits meanwhile.
+    import tomllib
+
     try:
         return tomllib.loads(file.read_text())
     except OSError as error:

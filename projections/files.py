@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+
+PIECE = 8 << 20
 
 
 def put(path: Path, data: bytes) -> None:
@@ -30,6 +33,18 @@ def sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def pieces(path: Path) -> Iterator[memoryview]:
+    """What a file holds, piece by piece; each is good until the next is asked for. They are large:
+    whoever sums them up waits for the interpreter after each, and at a start, while modules are
+    loaded beside, that takes longer than reading. And they are read into the same memory: to get
+    new memory for each takes as long as a sum."""
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        piece = memoryview(bytearray(min(max(size, 1), PIECE)))
+        while size := file.readinto(piece):
+            yield piece[:size]
 
 
 def drop(path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from mnemolog.infra.embedder import DEFAULT_MODEL as DEFAULT_MODEL
+
 ONNX_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"
 
@@ -178,7 +180,6 @@ _MODELS = (
 )
 
 CATALOGUE: dict[str, Model] = {model.name: model for model in _MODELS}
-DEFAULT_MODEL = "bge-small-en-v1.5"
 
 # First and last code point of each script; what is in none of them is "other".
 _SCRIPT_RANGES = (

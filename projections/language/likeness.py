@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from mnemolog.projections.language.characters import (
     HAN,
@@ -18,8 +18,13 @@ REMEMBERED_LENGTH = 400
 LENGTH_RATIO = 2
 """Containment asks for one text to be at least so many times as long as the other."""
 
-_WORD = re.compile(rf"[{HAN}{UNSPACED}]|{WORD_CHARACTER}+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    """Compiled for the first text that is not ASCII: that takes milliseconds."""
+    return re.compile(rf"[{HAN}{UNSPACED}]|{WORD_CHARACTER}+")
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -41,7 +46,7 @@ def containment(short: Set[str], long: Set[str]) -> float:
 def _words(text: str) -> frozenset[str]:
     if text.isascii():
         return frozenset(_ASCII_WORD.findall(text.lower()))
-    return frozenset(_WORD.findall(strip_accents(fold(text))))
+    return frozenset(_word().findall(strip_accents(fold(text))))
 
 
 # What an entity says is looked at again with every observation that is added to it.

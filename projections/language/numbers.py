@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 # 1,000 and 12,5 (a decimal comma) and 1.5 and 1.2.3 and 2e-3; never one half of a list as 1,2,3.
 NUMBER = (
@@ -104,16 +105,20 @@ _SPACED_LETTERS = frozenset("NVAWJKCFLsmgh")
 # What follows must not be another letter of the word; a Chinese character may follow.
 _END = r"(?![^\W\u3400-\u9fff])"
 # Case is ignored for the ASCII parts alone: with large classes, compiling that takes long.
-_UNIT = re.compile(
+_UNIT = (
     "|".join(sorted((s for s in _SYMBOLS if s > "\u3400"), key=len, reverse=True))
     + rf"|(?i:(?:deg(?:rees?)?|°) ?(?P<scale>celsius|fahrenheit|[cf])){_END}"
     + rf"|(?i:per cent|(?P<torque>newton[- ]met(?:er|re)s?)){_END}"
     + rf"|[%‰°]|[A-Za-zμΩω]+{_END}"
 )
 # The rest of a compound unit: per second squared, times metre, cubed.
-_COMPOUND = re.compile(
-    rf"(?P<joint>[/·*-])?(?P<unit>[A-Za-zμΩω°]+)?\^?(?P<power>-?[23])?{_END}",
-)
+_COMPOUND = rf"(?P<joint>[/·*-])?(?P<unit>[A-Za-zμΩω°]+)?\^?(?P<power>-?[23])?{_END}"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled when a number is met: that takes milliseconds, and not every text has one."""
+    return re.compile(pattern)
 
 
 def number(digits: str) -> str:
@@ -146,7 +151,7 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
     `text` is clean but not case-folded. No unit there: an empty symbol and `start`.
     """
     spaced = text.startswith(" ", start)
-    match = _UNIT.match(text, start + spaced)
+    match = _compiled(_UNIT).match(text, start + spaced)
     if match is None:
         return "", start
     spelling = match.group()
@@ -164,7 +169,7 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
 
 
 def _compound(text: str, symbol: str, end: int) -> tuple[str, int]:
-    match = _COMPOUND.match(text, end)
+    match = _compiled(_COMPOUND).match(text, end)
     if match is None or not match.group():
         return symbol, end
     joint, second, power = match["joint"], match["unit"], match["power"] or ""

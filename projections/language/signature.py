@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from mnemolog.projections.language.characters import WORD_CHARACTER, clean
 from mnemolog.projections.language.numbers import NUMBER, number, unit_at
@@ -43,7 +44,7 @@ _COUNTED = (
     "|分[钟鐘]|小[时時]|毫|厘|公[斤里]"
 )
 
-_LEXEME = re.compile(
+_LEXEME = (
     rf"(?P<number>{NUMBER})(?P<suffix>{WORD_CHARACTER}*)"
     rf"|(?P<word>{WORD_CHARACTER}+(?:(?<=\d)\.\d+{WORD_CHARACTER}*)*)"
     r"(?P<nt>(?<=[nN])['’][tT](?!\w))?"
@@ -52,6 +53,13 @@ _LEXEME = re.compile(
     rf"|(?P<numeral>[{_NUMERAL}]{{1,9}})(?={_COUNTED})"
 )
 _COMPARISONS = {"<": "<", ">": ">", "<=": "<=", ">=": ">=", "≤": "<=", "≥": ">=", "≠": "!="}
+
+
+@cache
+def _lexeme() -> re.Pattern[str]:
+    """Compiled when a text is written: that takes milliseconds, and whoever only reads does not
+    need it."""
+    return re.compile(_LEXEME)
 
 
 def guard(text: str) -> str:
@@ -77,7 +85,7 @@ def _stated(text: str) -> Iterator[str]:
     """Numbers, names with digits, and denials in scripts that put spaces between words."""
     position = 0
     percent = False
-    while match := _LEXEME.search(text, position):
+    while match := _lexeme().search(text, position):
         position = match.end()
         if digits := match["number"]:
             value = number(digits)

@@ -96,5 +96,7 @@ def _write(path: Path, seal: Seal) -> None:
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    found = hashlib.sha256()
+    for piece in files.pieces(path):
+        found.update(piece)
+    return found.hexdigest()

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from mnemolog.projections import files
 from mnemolog.projections.vectors.manifest import (
     FORMAT,
     Manifest,
@@ -20,7 +21,6 @@ from mnemolog.projections.vectors.manifest import (
     read_manifest,
 )
 
-PIECE = 1 << 20
 PASSING = "tracker_journal.dat"
 """Comes and goes while a shard is open."""
 
@@ -85,7 +85,6 @@ def _is_bulk(name: str) -> bool:
 
 def _sum(path: Path) -> int:
     crc = 0
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            crc = zlib.crc32(piece, crc)
+    for piece in files.pieces(path):
+        crc = zlib.crc32(piece, crc)
     return crc

@@ -7,8 +7,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from mnemolog.services.gateway.calls import KEPT_BYTES, Raw
-from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
+from mnemolog.services.gateway.sizes import KEPT_BYTES, MAX_MESSAGE_BYTES, Raw
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
 """What large messages may take together, from when they come in until they are answered."""

@@ -17,25 +17,11 @@ import msgspec
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
 from mnemolog.events.envelope import Refusal, Truncated, sha256
 from mnemolog.services.api import Answer, Event, Files, Follow, Progress, Request, Service
+from mnemolog.services.gateway.sizes import KEPT_BYTES, Raw
 
-KEPT_BYTES = 1000
-"""How much is kept of arguments that are too large or cannot be read."""
 MAX_NAME = 128
 MAX_META = 200
 MAX_POSITION = 32 * 1024
-
-
-class Raw(msgspec.Struct, frozen=True):
-    """What is known of bytes that were not kept whole: their beginning, their end, their digest."""
-
-    head: bytes
-    tail: bytes
-    size: int
-    sha256: bytes
-
-
-def raw(data: bytes) -> Raw:
-    return Raw(data[:KEPT_BYTES], data[-KEPT_BYTES:], len(data), sha256(data))
 
 
 class Calls:

@@ -14,9 +14,10 @@ from anyio import EndOfStream
 from mcp.shared.message import SessionMessage
 
 from mnemolog.services.gateway import malformed, shape
-from mnemolog.services.gateway.calls import Calls, Raw
+from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.pipes import Lines, Output
 from mnemolog.services.gateway.shape import in_time
+from mnemolog.services.gateway.sizes import Raw
 
 MAX_IN_FLIGHT = 256
 """Requests that may be under way; more are left in the pipe."""

@@ -30,12 +30,12 @@ from mnemolog.services.api import Service, Unavailable, own_files
 from mnemolog.services.catalogue import Catalogue, load
 from mnemolog.services.gateway import direct, logs, malformed, shape
 from mnemolog.services.gateway.bodies import Body, Full, Room
-from mnemolog.services.gateway.calls import Calls, Raw
+from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.connections import Door, Limited, no_room
 from mnemolog.services.gateway.hosts import Guard, Hosts
-from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
+from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
 from mnemolog.services.gateway.sse import Events
 from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.listed import Families

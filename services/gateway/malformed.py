@@ -11,20 +11,16 @@ from typing import Any
 
 import msgspec
 
-from mnemolog.events.arguments import MAX_DEPTH, is_deeper
+from mnemolog.events.depth import MAX_DEPTH, is_deeper
 from mnemolog.services.api import Unavailable
-from mnemolog.services.gateway.calls import Calls, Raw, raw
+from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw, raw
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INTERNAL_ERROR = -32603
 
 TOO_DEEP = "The message is nested too deeply"
-
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""A message over this is not kept in memory; it is refused and recorded by its digest. Arguments
-of `MAX_ARGUMENT_BYTES` fit in, also where every letter that is not ASCII is written as `\\uXXXX`:
-that makes them three times as long."""
 
 Id = int | str | None
 

@@ -18,9 +18,10 @@ from pydantic import ValidationError
 from mnemolog.events.envelope import Refusal
 from mnemolog.services.api import Answer, Progress, Unavailable
 from mnemolog.services.gateway import identity
-from mnemolog.services.gateway.calls import Calls, raw
+from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.clients import Context, client_name
 from mnemolog.services.gateway.resources import Resources
+from mnemolog.services.gateway.sizes import raw
 from mnemolog.services.gateway.tools import Offer
 
 _log = structlog.get_logger("mnemolog.gateway")

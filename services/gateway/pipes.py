@@ -7,12 +7,10 @@ between stdin, stdout and stderr. Reading and writing wait for readiness instead
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import select
 
-from mnemolog.services.gateway.calls import KEPT_BYTES, Raw
-from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
+from mnemolog.services.gateway.sizes import KEPT_BYTES, MAX_MESSAGE_BYTES, Raw
 
 CHUNK_BYTES = 1 << 16
 
@@ -61,6 +59,9 @@ class Lines:
 
     async def _skip(self) -> Raw:
         """Read to the end of a line that is too long, keeping its ends and its digest."""
+        # Here and not above: a client is greeted before it is needed.
+        import hashlib
+
         head = bytes(self._buffer[:KEPT_BYTES])
         digest, size, tail = hashlib.sha256(), 0, b""
         part, found = bytes(self._buffer), False

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from mnemolog.services.gateway.calls import raw
 from mnemolog.services.gateway.malformed import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -20,11 +19,10 @@ from mnemolog.services.gateway.malformed import (
     Malformed,
     outline,
 )
+from mnemolog.services.gateway.sizes import MAX_OTHER_BYTES, raw
 
 MAX_VALUES: Final = 50_000
 """Values and keys of a message with a tool call."""
-MAX_OTHER_BYTES: Final = 64 * 1024
-"""Only tool calls carry contents; any other message is small."""
 MAX_OTHER_VALUES: Final = 2_000
 SMALL_BYTES: Final = 2_000
 """So few bytes cannot hold too many values."""

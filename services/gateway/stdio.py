@@ -19,16 +19,20 @@ import msgspec
 
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
-from mnemolog.services.api import own_files
 from mnemolog.services.gateway import identity
-from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.pipes import Lines, Output
-from mnemolog.services.gateway.shape import MAX_OTHER_BYTES
+from mnemolog.services.gateway.sizes import MAX_OTHER_BYTES, Raw
 from mnemolog.services.listed import Families, named
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
+    from mnemolog.services.gateway.calls import Calls
     from mnemolog.services.gateway.tools import Offer
+
+HEAD_START_S = 0.01
+"""Loading the rest waits this long for the first message. What loads takes the interpreter for
+milliseconds at a time, several times while one line is read and answered; a client that writes as
+soon as it has started the process has written long before this."""
 
 
 class _ClientInfo(msgspec.Struct):
@@ -86,21 +90,32 @@ async def serve(
     output: Output,
     families: Families,
 ) -> None:
-    """Serve one client, who is offered `families`, until it is gone. `open_calls` is awaited while
-    the greeting goes out."""
+    """Serve one client, who is offered `families`, until it is gone. `open_calls` is awaited once
+    the client is greeted, or beside waiting for it."""
+    meeting = asyncio.create_task(_meet(lines, output, families))
+    await asyncio.wait([meeting], timeout=HEAD_START_S)
     preparing = asyncio.create_task(_prepare(open_calls))
-    first = await lines.next()
-    greeted = greeting(first, families) if isinstance(first, bytes) else None
-    if greeted is not None:
-        await output.write(greeted[1])
+    first, greeted = await meeting
     calls, offer = await preparing
     from mnemolog.services.gateway.connection import FINISH_S, Connection
     from mnemolog.services.gateway.mcp_server import build
 
-    connection = Connection(calls, lines, output, first, greeted[0] if greeted else None)
+    connection = Connection(calls, lines, output, first, greeted)
     server = build(calls, offer, duplex=True)
     await server.run(connection, connection, server.create_initialization_options())
     await calls.finish(FINISH_S)
+
+
+async def _meet(
+    lines: Lines, output: Output, families: Families
+) -> tuple[bytes | Raw | None, int | str | None]:
+    """The first message, and its id if it has been answered."""
+    first = await lines.next()
+    greeted = greeting(first, families) if isinstance(first, bytes) else None
+    if greeted is None:
+        return first, None
+    await output.write(greeted[1])
+    return first, greeted[0]
 
 
 async def _prepare(
@@ -144,8 +159,10 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
         await asyncio.to_thread(
             _load, "mnemolog.services.node.sharing.shared", "mnemolog.services.gateway.logs"
         )
+        from mnemolog.services.api import own_files
         from mnemolog.services.catalogue import load
         from mnemolog.services.gateway import logs
+        from mnemolog.services.gateway.calls import Calls
         from mnemolog.services.gateway.tools import Offer
         from mnemolog.services.node.sharing.shared import SharedService
 

@@ -10,7 +10,7 @@ import pytest
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
 from mnemolog.services.gateway import malformed, shape
-from mnemolog.services.gateway.malformed import MAX_MESSAGE_BYTES
+from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, MAX_OTHER_BYTES
 from tests.attack.conftest import Attacked
 from tests.e2e.conftest import StdioClient, run
 
@@ -60,7 +60,7 @@ def test_the_largest_arguments_fit_however_they_are_written() -> None:
 
 @pytest.mark.parametrize("method", ["tools/list", "resources/list", "ping", "initialize", "x"])
 def test_what_is_no_call_is_small(method: str) -> None:
-    large = shape.too_much(message(json.dumps("x" * shape.MAX_OTHER_BYTES), method))
+    large = shape.too_much(message(json.dumps("x" * MAX_OTHER_BYTES), method))
     assert large is not None and "one that is no tool call may have 65,536" in large.reason
     many = shape.too_much(message(json.dumps([0] * shape.MAX_OTHER_VALUES), method))
     assert many is not None and "at most 2,000 are allowed" in many.reason

@@ -175,6 +175,47 @@ def test_a_client_is_greeted_before_the_sdk_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+def test_a_client_is_greeted_before_what_reads_calls_is_loaded() -> None:
+    code = (
+        "import sys, mnemolog.services.cli.main, mnemolog.services.cli.stdio\n"
+        "import mnemolog.services.gateway.stdio\n"
+        "print(*sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)
+    loaded = {name.removeprefix("mnemolog.") for name in done.stdout.split()}
+    assert {"services.gateway.stdio", "infra.settings", "events.fields"} <= loaded
+    later = {
+        "events.arguments",
+        "events.envelope",
+        "events.ids",
+        "infra.embedder.catalogue",
+        "services.api",
+        "services.catalogue",
+        "services.gateway.calls",
+        "services.gateway.malformed",
+        "tomllib",
+    }
+    assert not later & loaded
+
+
+def test_what_words_a_refusal_is_loaded_with_the_first_one() -> None:
+    code = (
+        "import sys\n"
+        "from mnemolog.events.arguments import Refused, parse\n"
+        "from mnemolog.events.robot import Learn\n"
+        "words = {'mnemolog.events.problems', 'mnemolog.events.json_text'}\n"
+        'parse(Learn, b\'{"insight": "a cup slips"}\')\n'
+        "assert not words & set(sys.modules)\n"
+        "try:\n"
+        "    parse(Learn, b'{\"insight\": 1}')\n"
+        "except Refused as refused:\n"
+        "    assert refused.sentence.startswith('insight must be text'), refused.sentence\n"
+        "assert words <= set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 def test_only_the_families_asked_for_are_offered(tmp_path: Path) -> None:
     client = StdioClient(tmp_path / "data", "--toolsets", "graph", "--model", "none")
     try:

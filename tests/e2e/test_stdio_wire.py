@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
@@ -17,11 +18,12 @@ import pytest
 
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.families import FAMILIES
-from mnemolog.services.gateway.calls import Calls, Raw, encode
+from mnemolog.services.gateway.calls import Calls, encode
 from mnemolog.services.gateway.connection import Connection
 from mnemolog.services.gateway.identity import HANDSHAKE_VERSIONS
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.pipes import Lines, Output
+from mnemolog.services.gateway.sizes import Raw
 from mnemolog.services.gateway.stdio import greeting, serve
 from mnemolog.services.gateway.tools import Offer
 from tests.e2e.conftest import PATIENCE_S
@@ -73,7 +75,12 @@ class Wire:
         self.input = Lines(self._server_in)
         self.calls = Calls(service, actor="tester")
 
+        self.opening = asyncio.Event()
+        self.greeted_first = False
+
         async def open_calls() -> tuple[Calls, Offer]:
+            self.greeted_first = bool(select.select([self._out], [], [], 0)[0])
+            self.opening.set()
             return self.calls, Offer(CATALOGUE)
 
         self.serving = asyncio.create_task(
@@ -184,6 +191,29 @@ def test_initialize_is_answered_once_and_calls_carry_who_and_where() -> None:
         assert len(asked.call_id) == 32
 
     on_a_wire(test)
+
+
+def test_who_has_written_already_is_greeted_before_the_store_is_opened() -> None:
+    async def run() -> None:
+        wire = Wire(Recorder())
+        wire._write(json.dumps(initialize()).encode() + b"\n")
+        await asyncio.wait_for(wire.opening.wait(), PATIENCE_S)
+        assert wire.greeted_first
+        await wire.hang_up()
+
+    asyncio.run(run())
+
+
+def test_the_store_is_opened_while_nobody_has_written_yet() -> None:
+    async def run() -> None:
+        wire = Wire(Recorder())
+        await asyncio.wait_for(wire.opening.wait(), PATIENCE_S)
+        assert not wire.greeted_first
+        await wire.send(initialize())
+        assert (await wire.receive())["id"] == 0
+        assert await wire.hang_up() == []
+
+    asyncio.run(run())
 
 
 def test_meta_reaches_the_service() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from mnemolog.events.arguments import Refused, Unfit
-from mnemolog.events.json_text import shown
 
 NOT_FOUND = -32004
 VALIDATION = -32005
@@ -46,4 +45,9 @@ def _told(value: Any) -> Any:
         small = len(msgspec.json.encode(value)) <= MAX_VALUE_BYTES
     except (TypeError, UnicodeEncodeError, RecursionError):
         small = False
-    return value if small else shown(value)
+    if small:
+        return value
+    # Here and not above: most calls are right, and everybody waits for a start.
+    from mnemolog.events.json_text import shown
+
+    return shown(value)

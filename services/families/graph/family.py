@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mnemolog.events import graph
+from mnemolog.events.envelope import Call
 from mnemolog.projections.graph import PROJECTION, meaning
 from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.projections.graph.state import graph_space
-from mnemolog.services.decider.tool import Place, adds, destroys, reads
+from mnemolog.services.decider.tool import Edge, Place, adds, destroys, reads
 from mnemolog.services.families.graph import INTRODUCTION, NAME
 from mnemolog.services.families.graph.answering import examining, exports, nodes, semantic, upkeep
 from mnemolog.services.families.graph.deciding import (
@@ -20,7 +21,6 @@ from mnemolog.services.families.graph.deciding import (
     splits,
 )
 from mnemolog.services.families.graph.describing import describe
-from mnemolog.services.families.graph.importing.importing import carry_out
 from mnemolog.services.families.graph.replies import show_changed
 from mnemolog.services.families.graph.rules import GraphRules
 from mnemolog.services.families.graph.told import THINGS
@@ -34,6 +34,13 @@ def _in_graph(tenant: str, args: Any) -> Place:
 
 def _space_named(tenant: str, name: str) -> str | None:
     return graph_space(tenant) if name == NAME else None
+
+
+def _import(edge: Edge, call: Call, args: graph.Migrate) -> Call:
+    # Here and not above: few import anything, and everybody waits for a start.
+    from mnemolog.services.families.graph.importing.importing import carry_out
+
+    return carry_out(edge, call, args)
 
 
 TOOLS = (
@@ -151,7 +158,7 @@ TOOLS = (
         _in_graph,
         imports.decide_migrate,
         idempotent=True,
-        carry_out=carry_out,
+        carry_out=_import,
     ),
     adds(
         imports.BEGIN,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import msgspec
 
@@ -145,14 +146,17 @@ _SIGNS = (
     ),
 )
 
-# ASCII, so that a word has its boundary beside a Chinese character too: 速度vs精度.
-_RULES = tuple(
-    (category, re.compile(pattern, re.IGNORECASE | re.ASCII))
-    for category, pattern in (
-        *((category, f"{_LABEL_START}(?:{names}){_LABEL_END}") for category, names in _LABELS),
-        *_SIGNS,
+
+@cache
+def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """When the first text is classified: compiling takes longer than all else in this module, and
+    whoever only reads does not need it."""
+    labels = ((category, f"{_LABEL_START}(?:{names}){_LABEL_END}") for category, names in _LABELS)
+    # ASCII, so that a word has its boundary beside a Chinese character too: 速度vs精度.
+    return tuple(
+        (category, re.compile(pattern, re.IGNORECASE | re.ASCII))
+        for category, pattern in (*labels, *_SIGNS)
     )
-)
 
 
 def classify(text: str) -> Classification:
@@ -161,6 +165,6 @@ def classify(text: str) -> Classification:
     Reads the first 2,000 characters. A text without any sign is "code": a technical note.
     """
     cleaned = clean(text[:MAX_CHARACTERS])
-    hits = dict.fromkeys(category for category, rule in _RULES if rule.search(cleaned))
+    hits = dict.fromkeys(category for category, rule in _rules() if rule.search(cleaned))
     tags = tuple(hits) or (FALLBACK,)
     return Classification(tags[0], tags)
