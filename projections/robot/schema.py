@@ -26,6 +26,11 @@ CREATE TABLE posting (
   words INTEGER NOT NULL,
   PRIMARY KEY (space, token, guard, memory)
 ) WITHOUT ROWID;
+CREATE TABLE place (
+  space INTEGER NOT NULL, token TEXT NOT NULL, guard TEXT NOT NULL, memory INTEGER NOT NULL,
+  words INTEGER NOT NULL,
+  PRIMARY KEY (space, token, guard, memory)
+) WITHOUT ROWID;
 CREATE TABLE frequency (
   space INTEGER NOT NULL, token TEXT NOT NULL, memories INTEGER NOT NULL,
   PRIMARY KEY (space, token)
@@ -41,6 +46,7 @@ CANONICAL = {
     "session": "SELECT * FROM session ORDER BY id",
     "memory": "SELECT * FROM memory ORDER BY id",
     "posting": "SELECT * FROM posting ORDER BY space, token, guard, memory",
+    "place": "SELECT * FROM place ORDER BY space, token, guard, memory",
     "frequency": "SELECT * FROM frequency ORDER BY space, token",
     "vector": "SELECT * FROM vector ORDER BY memory, model",
 }
