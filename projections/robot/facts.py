@@ -65,6 +65,7 @@ def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Deci
         moment.at_us,
     )
     _enter(view, space, fact.memory_id, said, key)
+    _note_teacher(view, fact.memory_id, decision.actor)
     if fact.embedding is not None:
         _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
     view.touched(f"memory:{fact.memory_id}", moment)
@@ -99,6 +100,7 @@ def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Deci
     )
     view.run("DELETE FROM vector WHERE memory = ?", fact.memory_id)
     _enter(view, space, fact.memory_id, said, key)
+    _note_teacher(view, fact.memory_id, decision.actor)
     if fact.embedding is not None:
         _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
     view.touched(f"memory:{fact.memory_id}", moment)
@@ -242,6 +244,12 @@ def _postings(
         (table, [(space, token, key, number, len(said.words)) for token in tokens])
         for table, tokens in (("posting", sorted(said.words)), ("place", places))
     ]
+
+
+def _note_teacher(view: Writable, number: int, actor: str) -> None:
+    view.run("DELETE FROM teacher WHERE memory = ?", number)
+    if actor:
+        view.run("INSERT INTO teacher VALUES (?, ?)", number, actor)
 
 
 def _put_vector(view: Writable, space: int, number: int, embedding: Embedding) -> None:

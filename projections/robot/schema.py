@@ -18,6 +18,7 @@ CREATE TABLE memory (
   created_at_us INTEGER NOT NULL, updated_at_us INTEGER NOT NULL,
   accessed_at_us INTEGER, access_count INTEGER NOT NULL DEFAULT 0, decayed_at_us INTEGER
 );
+CREATE TABLE teacher (memory INTEGER PRIMARY KEY, actor TEXT NOT NULL);
 CREATE INDEX memory_hash ON memory (space, content_hash) WHERE status = 'active';
 CREATE INDEX memory_session ON memory (session) WHERE session IS NOT NULL;
 CREATE INDEX memory_active ON memory (space, id) WHERE status = 'active';
@@ -45,6 +46,7 @@ CANONICAL = {
     "collection": "SELECT * FROM collection ORDER BY space",
     "session": "SELECT * FROM session ORDER BY id",
     "memory": "SELECT * FROM memory ORDER BY id",
+    "teacher": "SELECT * FROM teacher ORDER BY memory",
     "posting": "SELECT * FROM posting ORDER BY space, token, guard, memory",
     "place": "SELECT * FROM place ORDER BY space, token, guard, memory",
     "frequency": "SELECT * FROM frequency ORDER BY space, token",

@@ -60,6 +60,8 @@ class Memory(msgspec.Struct, frozen=True):
     updated_at_us: int
     accessed_at_us: int | None
     access_count: int
+    taught_by: str = ""
+    """Who learned it, or changed it last; empty when nobody is known."""
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -94,8 +96,9 @@ class Session(msgspec.Struct, frozen=True):
 _MEMORY = """
 SELECT memory.id, space.name, kind, perception_type, content, content_hash, version, context,
   category, tags, scope_files, confidence, session, data, metadata, status, superseded_by,
-  forgotten_because, created_at_us, updated_at_us, accessed_at_us, access_count
-FROM memory JOIN space ON space.id = memory.space
+  forgotten_because, created_at_us, updated_at_us, accessed_at_us, access_count,
+  coalesce(actor, '')
+FROM memory JOIN space ON space.id = memory.space LEFT JOIN teacher ON teacher.memory = memory.id
 """
 
 
