@@ -109,7 +109,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that of its call's bytes. `facts` are encoded one by one, so a reader that does not know one of
     them can say which. `reply` is JSON. `key` is the idempotency key that the outcome is kept
     under, for calls to `key_space`; a read has none. Without `key_space`, as decisions once were,
-    it holds for all spaces of the tenant in its partition.
+    it holds for all spaces of the tenant in its partition. `actor` is who the facts are from, as
+    the call says; decisions once did not say it.
     """
 
     call_id: str
@@ -129,3 +130,4 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own_key: bool = False
     fingerprint: bytes = b""
     key_space: str = ""
+    actor: str = ""

@@ -5,7 +5,7 @@ grows linearly with its length. What they return goes into the text index and in
 checks: a change here that alters `tokens` asks for a rebuild of both.
 """
 
-from mnemolog.projections.language.opposites import opposed, swapped
+from mnemolog.projections.language.opposites import opposed, opposites, sides, swapped
 from mnemolog.projections.language.signature import guard
 from mnemolog.projections.language.words import (
     MAX_CHARACTERS,
@@ -25,6 +25,8 @@ __all__ = [
     "jaccard",
     "normalise",
     "opposed",
+    "opposites",
+    "sides",
     "swapped",
     "token_set",
     "tokens",

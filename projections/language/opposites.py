@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 _PAIRS = """
@@ -57,11 +57,15 @@ que antes despues 比 优于 先 再 之前 之后 非 不是 导致
 _ORDERING = frozenset(_ORDERING_WORDS.split())
 
 
+def opposites(word: str) -> frozenset[str]:
+    return _OPPOSITES.get(word, frozenset())
+
+
 def opposed(a: frozenset[str], b: frozenset[str]) -> bool:
     """Whether one token set says the opposite of the other somewhere: `left` where the other has
     `right`. A word that both have decides nothing."""
     only_b = b - a
-    return any(not only_b.isdisjoint(_OPPOSITES.get(word, ())) for word in a - b)
+    return any(not only_b.isdisjoint(opposites(word)) for word in a - b)
 
 
 def swapped(a: Sequence[str], b: Sequence[str]) -> bool:
@@ -69,16 +73,18 @@ def swapped(a: Sequence[str], b: Sequence[str]) -> bool:
     than B` and `B is heavier than A`. Something must have gone from the left of such a word to its
     right, and something else from its right to its left; a clause that only moved does not count.
     """
-    for word in _ORDERING.intersection(a).intersection(b):
-        left_a, right_a = _sides(a, word)
-        left_b, right_b = _sides(b, word)
+    there = {word: (left, right) for word, left, right in sides(b)}
+    for word, left_a, right_a in sides(a):
+        left_b, right_b = there.get(word, (frozenset(), frozenset()))
         if not left_a.isdisjoint(right_b) and not right_a.isdisjoint(left_b):
             return True
     return False
 
 
-def _sides(tokens: Sequence[str], word: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The tokens that are only left, and those that are only right of the first `word`."""
-    place = tokens.index(word)
-    left, right = frozenset(tokens[:place]), frozenset(tokens[place + 1 :])
-    return left - right, right - left
+def sides(tokens: Sequence[str]) -> Iterator[tuple[str, frozenset[str], frozenset[str]]]:
+    """For each word that orders what it stands between, the tokens that are only left, and those
+    that are only right of its first place."""
+    for word in _ORDERING.intersection(tokens):
+        place = tokens.index(word)
+        left, right = frozenset(tokens[:place]), frozenset(tokens[place + 1 :])
+        yield word, left - right, right - left

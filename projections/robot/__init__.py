@@ -4,7 +4,8 @@ from mnemolog.events.robot import LANGUAGE
 from mnemolog.projections.projection import Projection
 from mnemolog.projections.robot import schema
 from mnemolog.projections.robot.facts import EVOLVE
-from mnemolog.projections.robot.state import decayed, make_nearest
+from mnemolog.projections.robot.kept import Kept
+from mnemolog.projections.robot.state import decayed
 from mnemolog.projections.robot.text import TEXT
 from mnemolog.projections.robot.vectors import VECTORS
 
@@ -16,5 +17,5 @@ PROJECTION = Projection(
     text=TEXT,
     vectors=VECTORS,
     functions={"decayed": (3, decayed)},
-    kept=make_nearest,
+    kept=Kept,
 )

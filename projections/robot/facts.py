@@ -20,15 +20,17 @@ from mnemolog.events.robot import (
 )
 from mnemolog.projections.ports import vector_of
 from mnemolog.projections.projection import Evolve
+from mnemolog.projections.robot.kept import Posting
 from mnemolog.projections.robot.state import (
     COUNTER,
     FADING,
     LAST_USE,
     RECORDING,
     fading,
+    kept,
     nearest,
 )
-from mnemolog.projections.robot.understood import understood
+from mnemolog.projections.robot.understood import Understood, understood
 from mnemolog.projections.state.view import Moment, Writable
 from mnemolog.projections.times import DAY_US
 
@@ -62,7 +64,8 @@ def _learned(view: Writable, fact: MemoryLearned, moment: Moment, decision: Deci
         moment.at_us,
         moment.at_us,
     )
-    _enter(view, space, fact.memory_id, said.words, key)
+    _enter(view, space, fact.memory_id, said, key)
+    _note_teacher(view, fact.memory_id, decision.actor)
     if fact.embedding is not None:
         _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
     view.touched(f"memory:{fact.memory_id}", moment)
@@ -96,7 +99,8 @@ def _updated(view: Writable, fact: MemoryUpdated, moment: Moment, decision: Deci
         fact.memory_id,
     )
     view.run("DELETE FROM vector WHERE memory = ?", fact.memory_id)
-    _enter(view, space, fact.memory_id, said.words, key)
+    _enter(view, space, fact.memory_id, said, key)
+    _note_teacher(view, fact.memory_id, decision.actor)
     if fact.embedding is not None:
         _put_vector(view, space, fact.memory_id, decision.inputs[fact.embedding])
     view.touched(f"memory:{fact.memory_id}", moment)
@@ -183,20 +187,20 @@ def _embedded(view: Writable, fact: Embedded, moment: Moment, decision: Decision
         _put_vector(view, row[0], fact.memory_id, decision.inputs[fact.embedding])
 
 
-def _enter(view: Writable, space: int, number: int, words: frozenset[str], key: str) -> None:
+def _enter(view: Writable, space: int, number: int, said: Understood, key: str) -> None:
+    words = sorted(said.words)
     view.run(
         "INSERT INTO collection VALUES (?, 1, ?)"
         " ON CONFLICT DO UPDATE SET active = active + 1, words = words + excluded.words",
         space,
         len(words),
     )
-    view.connection.executemany(
-        "INSERT INTO posting VALUES (?, ?, ?, ?, ?)",
-        [(space, token, key, number, len(words)) for token in sorted(words)],
-    )
+    for table, postings in _postings(space, number, said, key):
+        view.connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", postings)
+        kept(view).postings.put(postings)
     view.connection.executemany(
         "INSERT INTO frequency VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET memories = memories + 1",
-        [(space, token) for token in sorted(words)],
+        [(space, token) for token in words],
     )
 
 
@@ -205,16 +209,19 @@ def _leave(view: Writable, number: int) -> tuple[int, str]:
     space, kind, content, key = view.one(
         "SELECT space, kind, content, guard FROM memory WHERE id = ?", number
     )
-    words = sorted(understood(content).words)
+    said = understood(content)
+    words = sorted(said.words)
     view.run(
         "UPDATE collection SET active = active - 1, words = words - ? WHERE space = ?",
         len(words),
         space,
     )
-    view.connection.executemany(
-        "DELETE FROM posting WHERE space = ? AND token = ? AND guard = ? AND memory = ?",
-        [(space, token, key, number) for token in words],
-    )
+    for table, postings in _postings(space, number, said, key):
+        view.connection.executemany(
+            f"DELETE FROM {table} WHERE space = ? AND token = ? AND guard = ? AND memory = ?",
+            [posting[:4] for posting in postings],
+        )
+        kept(view).postings.remove(postings)
     view.connection.executemany(
         "UPDATE frequency SET memories = memories - 1 WHERE space = ? AND token = ?",
         [(space, token) for token in words],
@@ -225,6 +232,24 @@ def _leave(view: Writable, number: int) -> tuple[int, str]:
     )
     nearest(view).remove(space, number)
     return space, kind
+
+
+def _postings(
+    space: int, number: int, said: Understood, key: str
+) -> list[tuple[str, list[Posting]]]:
+    """By table what a memory is found by: its words, and where they stand, unless it cannot be a
+    duplicate."""
+    places = [] if key == RECORDING else said.places
+    return [
+        (table, [(space, token, key, number, len(said.words)) for token in tokens])
+        for table, tokens in (("posting", sorted(said.words)), ("place", places))
+    ]
+
+
+def _note_teacher(view: Writable, number: int, actor: str) -> None:
+    view.run("DELETE FROM teacher WHERE memory = ?", number)
+    if actor:
+        view.run("INSERT INTO teacher VALUES (?, ?)", number, actor)
 
 
 def _put_vector(view: Writable, space: int, number: int, embedding: Embedding) -> None:

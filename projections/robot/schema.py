@@ -18,10 +18,16 @@ CREATE TABLE memory (
   created_at_us INTEGER NOT NULL, updated_at_us INTEGER NOT NULL,
   accessed_at_us INTEGER, access_count INTEGER NOT NULL DEFAULT 0, decayed_at_us INTEGER
 );
+CREATE TABLE teacher (memory INTEGER PRIMARY KEY, actor TEXT NOT NULL);
 CREATE INDEX memory_hash ON memory (space, content_hash) WHERE status = 'active';
 CREATE INDEX memory_session ON memory (session) WHERE session IS NOT NULL;
 CREATE INDEX memory_active ON memory (space, id) WHERE status = 'active';
 CREATE TABLE posting (
+  space INTEGER NOT NULL, token TEXT NOT NULL, guard TEXT NOT NULL, memory INTEGER NOT NULL,
+  words INTEGER NOT NULL,
+  PRIMARY KEY (space, token, guard, memory)
+) WITHOUT ROWID;
+CREATE TABLE place (
   space INTEGER NOT NULL, token TEXT NOT NULL, guard TEXT NOT NULL, memory INTEGER NOT NULL,
   words INTEGER NOT NULL,
   PRIMARY KEY (space, token, guard, memory)
@@ -40,7 +46,9 @@ CANONICAL = {
     "collection": "SELECT * FROM collection ORDER BY space",
     "session": "SELECT * FROM session ORDER BY id",
     "memory": "SELECT * FROM memory ORDER BY id",
+    "teacher": "SELECT * FROM teacher ORDER BY memory",
     "posting": "SELECT * FROM posting ORDER BY space, token, guard, memory",
+    "place": "SELECT * FROM place ORDER BY space, token, guard, memory",
     "frequency": "SELECT * FROM frequency ORDER BY space, token",
     "vector": "SELECT * FROM vector ORDER BY memory, model",
 }

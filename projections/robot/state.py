@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from math import ceil, log
 from typing import Any
@@ -18,7 +17,8 @@ from mnemolog.projections.language import opposed, swapped, token_set
 from mnemolog.projections.ports import Vector, vector_of
 from mnemolog.projections.ranking.bm25 import K1, B
 from mnemolog.projections.ranking.fusion import SOURCE
-from mnemolog.projections.robot.understood import understood
+from mnemolog.projections.robot.kept import Kept
+from mnemolog.projections.robot.understood import Understood, understood
 from mnemolog.projections.state.nearest import Nearest
 from mnemolog.projections.state.view import View, Writable, marks
 from mnemolog.projections.times import DAY_US
@@ -30,6 +30,11 @@ COUNTER = "memory"
 
 _AT_ONCE = 500
 """How many memories one query asks for."""
+
+_FEW_ROWS = 2_000
+"""Of postings, which are looked at where they are; more of them are counted in memory."""
+_FEW_TEXTS = 8
+"""Which are read to see whether they say the opposite; of more, their postings say it."""
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -55,6 +60,8 @@ class Memory(msgspec.Struct, frozen=True):
     updated_at_us: int
     accessed_at_us: int | None
     access_count: int
+    taught_by: str = ""
+    """Who learned it, or changed it last; empty when nobody is known."""
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -89,29 +96,24 @@ class Session(msgspec.Struct, frozen=True):
 _MEMORY = """
 SELECT memory.id, space.name, kind, perception_type, content, content_hash, version, context,
   category, tags, scope_files, confidence, session, data, metadata, status, superseded_by,
-  forgotten_because, created_at_us, updated_at_us, accessed_at_us, access_count
-FROM memory JOIN space ON space.id = memory.space
+  forgotten_because, created_at_us, updated_at_us, accessed_at_us, access_count,
+  coalesce(actor, '')
+FROM memory JOIN space ON space.id = memory.space LEFT JOIN teacher ON teacher.memory = memory.id
 """
 
 
 NAME = "robot"
 
 
+def kept(view: Writable) -> Kept:
+    """What is kept in memory of the memories that can be recalled."""
+    found = view.kept[NAME]
+    assert isinstance(found, Kept)
+    return found
+
+
 def nearest(view: Writable) -> Nearest:
-    """The vectors of the memories that can be recalled, in memory."""
-    kept = view.kept[NAME]
-    assert isinstance(kept, Nearest)
-    return kept
-
-
-def make_nearest(connection: sqlite3.Connection) -> Nearest:
-    return Nearest(
-        connection,
-        one="SELECT vector FROM vector WHERE memory = ? AND model = ?",
-        every="SELECT memory.id, vector.vector FROM memory JOIN vector"
-        " ON vector.memory = memory.id AND vector.model = ?"
-        " WHERE memory.space = ? AND memory.status = 'active' ORDER BY memory.id",
-    )
+    return kept(view).nearest
 
 
 def robot_space(tenant: str, collection: str) -> str:
@@ -182,7 +184,7 @@ def active_of(view: View, space: str, numbers: Sequence[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-def contents(view: View, numbers: Sequence[int]) -> dict[int, str]:
+def contents(view: View, numbers: Collection[int]) -> dict[int, str]:
     return dict(
         view.all(f"SELECT id, content FROM memory WHERE id IN ({marks(numbers)})", *numbers)
     )
@@ -224,28 +226,50 @@ def same_text(view: View, space: int, text: str, *, guarded: bool, but: int = 0)
 
 
 def alike_by_words(
-    view: View, space: int, text: str, threshold: float, *, guarded: bool, but: int = 0
+    view: Writable, space: int, text: str, threshold: float, *, guarded: bool, but: int = 0
 ) -> tuple[int, float] | None:
     """The memory with the highest Jaccard similarity over `threshold`, exactly; never `but`.
 
-    Two sets can only reach the threshold when they share one of the rarest few tokens, so only
-    those tokens' postings are searched for candidates. `guarded`: only texts with the same numbers
-    and negations, and none that says the opposite.
+    `guarded`: only texts with the same numbers and negations, and none that says the opposite.
     """
     said = understood(text)
-    mine = said.words
-    count = len(mine)
-    if not count:
+    if not said.words:
         return None
-    frequencies = _frequencies(view, space, mine)
-    rarest = sorted(mine, key=lambda token: (frequencies.get(token, 0), token))
-    prefix = rarest[: count - ceil(threshold * count) + 1]
+    frequencies = _frequencies(view, space, said.words)
+    rarest = sorted(said.words, key=lambda token: (frequencies.get(token, 0), token))
+    # Two sets can only reach the threshold when they share one of the rarest few tokens.
+    prefix = rarest[: len(rarest) - ceil(threshold * len(rarest)) + 1]
+    rows = sum(frequencies.get(token, 0) for token in prefix) * len(rarest)
+    if guarded and rows > _FEW_ROWS:
+        scored = kept(view).postings.alike(space, said, threshold)
+    else:
+        scored = _sharing(view, space, said, prefix, threshold, guarded=guarded)
+    close = [one for one in scored if one[0] > threshold and one[1] != but]
+    turned = _turned_round(view, space, said, [number for _, number in close]) if guarded else ()
+    return min(
+        ((number, similarity) for similarity, number in close if number not in turned),
+        key=lambda one: (-one[1], one[0]),
+        default=None,
+    )
+
+
+def _sharing(
+    view: View,
+    space: int,
+    said: Understood,
+    prefix: Sequence[str],
+    threshold: float,
+    *,
+    guarded: bool,
+) -> list[tuple[float, int]]:
+    """Every memory that has one of the tokens in `prefix`, with its similarity to what is said."""
+    mine, count = said.words, len(said.words)
     same_guard, key = ("guard = ?", said.guard) if guarded else ("guard <> ?", RECORDING)
     rows = view.all(
         f"SELECT memory, words, count(*) FROM posting"
         f" WHERE space = ? AND token IN ({marks(mine)}) AND {same_guard} AND memory IN ("
         f"  SELECT memory FROM posting WHERE space = ? AND token IN ({marks(prefix)})"
-        f"  AND {same_guard} AND words BETWEEN ? AND ? AND memory <> ?)"
+        f"  AND {same_guard} AND words BETWEEN ? AND ?)"
         " GROUP BY memory",
         space,
         *mine,
@@ -255,15 +279,8 @@ def alike_by_words(
         key,
         ceil(threshold * count),
         int(count / threshold),
-        but,
     )
-    scored = [(shared / (count + words - shared), number) for number, words, shared in rows]
-    for similarity, number in sorted(scored, key=lambda one: (-one[0], one[1])):
-        if similarity <= threshold:
-            break
-        if not guarded or not _turned_round(view, text, number):
-            return number, similarity
-    return None
+    return [(shared / (count + words - shared), number) for number, words, shared in rows]
 
 
 def alike_by_meaning(
@@ -277,14 +294,25 @@ def alike_by_meaning(
     but: int = 0,
 ) -> tuple[int, float] | None:
     """The memory (not a perception) whose vector is nearest, over `threshold`; never `but`."""
-    key = understood(text).guard
-    for near in nearest(view).above(space, embedding.model, vector_of(embedding), threshold):
-        kind, other = view.one("SELECT kind, guard FROM memory WHERE id = ?", near.id)
-        if near.id == but or kind != "fact":
-            continue
-        if not guarded or (other == key and not _turned_round(view, text, near.id)):
-            return near.id, near.similarity
-    return None
+    said = understood(text)
+
+    def comparable(numbers: Sequence[int]) -> set[int]:
+        rows = view.all(
+            f"SELECT id FROM memory WHERE id IN ({marks(numbers)}) AND id <> ? AND kind = 'fact'"
+            " AND (? OR guard = ?)",
+            *numbers,
+            but,
+            not guarded,
+            said.guard,
+        )
+        found = {row[0] for row in rows}
+        return found - _turned_round(view, space, said, found) if guarded else found
+
+    # What is not comparable is left out first, which costs less than comparing it in full.
+    found = nearest(view).above(
+        space, embedding.model, vector_of(embedding), threshold, among=comparable
+    )
+    return (found[0].id, found[0].similarity) if found else None
 
 
 def rank_by_words(view: View, space: int, text: str, limit: int) -> list[int]:
@@ -368,11 +396,19 @@ def _frequencies(view: View, space: int, tokens: Iterable[str]) -> dict[str, int
     )
 
 
-def _turned_round(view: View, text: str, number: int) -> bool:
-    """Whether the memory has words of the opposite meaning, or the same words in swapped roles."""
-    other = view.one("SELECT content FROM memory WHERE id = ?", number)[0]
-    said, told = understood(text), understood(other)
-    return opposed(said.words, told.words) or swapped(said.order, told.order)
+def _turned_round(
+    view: Writable, space: int, said: Understood, numbers: Collection[int]
+) -> set[int]:
+    """Those of `numbers`, which have the same guard, that have words of the opposite meaning, or
+    the same words in swapped roles."""
+    if len(numbers) > _FEW_TEXTS:
+        return kept(view).postings.turned_round(space, said).intersection(numbers)
+    others = {number: understood(content) for number, content in contents(view, numbers).items()}
+    return {
+        number
+        for number, told in others.items()
+        if opposed(said.words, told.words) or swapped(said.order, told.order)
+    }
 
 
 LAST_USE = "max(coalesce(accessed_at_us, created_at_us), coalesce(decayed_at_us, 0))"

@@ -9,7 +9,7 @@ import hashlib
 from functools import lru_cache
 from typing import NamedTuple
 
-from mnemolog.projections.language import content_hash, guard, token_set, tokens
+from mnemolog.projections.language import content_hash, guard, sides, token_set, tokens
 
 REMEMBERED = 256
 
@@ -23,6 +23,32 @@ class Understood(NamedTuple):
     words: frozenset[str]
     order: tuple[str, ...]
     guard: str
+
+    @property
+    def places(self) -> list[str]:
+        """Where its words stand, for `swapped`, as what a posting can be found by."""
+        return sorted(
+            place
+            for word, left, right in sides(self.order)
+            for place in (*_left_of(word, left), *_right_of(word, right))
+        )
+
+    @property
+    def other_places(self) -> list[tuple[list[str], list[str]]]:
+        """For each word that orders: a text that has one of the first places, and one of the
+        second, says the same words the other way round."""
+        return [
+            (_right_of(word, left), _left_of(word, right))
+            for word, left, right in sides(self.order)
+        ]
+
+
+def _left_of(word: str, tokens: frozenset[str]) -> list[str]:
+    return [f"{token}<{word}" for token in tokens]  # No token has such a sign.
+
+
+def _right_of(word: str, tokens: frozenset[str]) -> list[str]:
+    return [f"{token}>{word}" for token in tokens]
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -9,6 +9,7 @@ exact search at a quarter of its cost.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 from mnemolog.projections.ports import Vector
 
 _CHUNK = 2048
+
+Among = Callable[[Sequence[int]], Set[int]]
+"""Those of some numbers that are wanted."""
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -132,13 +136,22 @@ class Nearest:
             if owner == space:
                 block.remove(number)
 
-    def above(self, space: int, model: str, vector: Vector, threshold: float) -> list[Neighbour]:
-        """Every one whose cosine similarity is over `threshold`, best first."""
+    def above(
+        self, space: int, model: str, vector: Vector, threshold: float, *, among: Among = set
+    ) -> list[Neighbour]:
+        """Every one whose cosine similarity is over `threshold`, best first, of those
+        that `among` lets pass."""
         block = self._block(space, model, len(vector))
         if not block.places:
             return []
         estimate, off = block.estimates(vector)
-        found = self._exact(block.ids[np.flatnonzero(estimate + off > threshold)], model, vector)
+        near = block.ids[np.flatnonzero(estimate + off > threshold)].tolist()
+        wanted = [
+            number
+            for start in range(0, len(near), _CHUNK)
+            for number in among(near[start : start + _CHUNK])
+        ]
+        found = self._exact(wanted, model, vector)
         return [one for one in found if one.similarity > threshold]
 
     def top(self, space: int, model: str, vector: Vector, limit: int) -> list[Neighbour]:
@@ -152,14 +165,14 @@ class Nearest:
             candidates = block.ids[np.flatnonzero(estimate + off >= floor)]
         else:
             candidates = block.ids[: len(estimate)]
-        return self._exact(candidates, model, vector)[:limit]
+        return self._exact(candidates.tolist(), model, vector)[:limit]
 
-    def _exact(self, ids: NDArray[np.int64], model: str, vector: Vector) -> list[Neighbour]:
+    def _exact(self, ids: Iterable[int], model: str, vector: Vector) -> list[Neighbour]:
         found = []
         for number in ids:
-            row = self._connection.execute(self._one, (int(number), model)).fetchone()
+            row = self._connection.execute(self._one, (number, model)).fetchone()
             other = np.frombuffer(row[0], dtype=np.float16)
-            found.append(Neighbour(int(number), exact_cosine(vector, other)))
+            found.append(Neighbour(number, exact_cosine(vector, other)))
         return sorted(found, key=lambda one: (-one.similarity, one.id))
 
     def _block(self, space: int, model: str, dims: int) -> _Block:

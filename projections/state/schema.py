@@ -1,6 +1,6 @@
 """The state's own tables, whatever the families are. Everything in them follows from the log."""
 
-FORMAT = 6
+FORMAT = 7
 """A state of an earlier format is made anew from the log, and so is one with other tables."""
 
 SCHEMA = """

@@ -100,6 +100,7 @@ class Deciding(msgspec.Struct, frozen=True):
             own_key=kept and call.idempotency_key is None,
             fingerprint=call.fingerprint if kept else b"",
             key_space=call.space if kept else "",
+            actor="" if tool.reads else call.actor,
         )
 
 
@@ -128,6 +129,7 @@ def too_large(decision: Decision, size: int) -> Decision:
         own_key=False,
         fingerprint=b"",
         key_space="",
+        actor="",
         reply=b"",
     )
     return _refused(

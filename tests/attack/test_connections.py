@@ -142,7 +142,7 @@ def test_health_is_told_when_all_are_busy(
 def test_unfinished_bodies_are_bounded_together(
     attacked: Callable[..., Attacked], kept: ExitStack
 ) -> None:
-    server = attacked(limits=SLOW)
+    server = attacked(limits={**SLOW, "bodies.HURRY_S": 600})
     body = large("x" * 4_000_000)
     before = server.memory_mb()
     clients = [connected(kept, server) for _ in range(60)]
@@ -158,6 +158,36 @@ def test_unfinished_bodies_are_bounded_together(
     assert b"large messages" in told
     kept.close()
     until(lambda: "too large" in server.client().refused("learn", {"insight": "x" * 4_000_000}))
+
+
+@pytest.mark.parametrize("trickle", [False, True], ids=["hanging", "trickling"])
+def test_who_takes_too_long_over_a_body_makes_room_for_others(
+    attacked: Callable[..., Attacked], kept: ExitStack, trickle: bool
+) -> None:
+    server = attacked(limits={**SLOW, "bodies.HURRY_S": 0.2})
+    body = large("x" * 4_000_000)
+    before = server.memory_mb()
+    hanging = [connected(kept, server, post(len(body))) for _ in range(60)]
+    for client in hanging:
+        with suppress(ConnectionError):
+            client.sendall(body[:-1000])
+    until(lambda: sum(map(is_closed, hanging)) >= 44)
+
+    def served() -> bool:
+        """At once, or when those that hang have been at it for long enough."""
+        if trickle:
+            for client in hanging:
+                with suppress(ConnectionError):
+                    client.sendall(b"x")
+        asked = {"Content-Type": "application/json"}
+        return server.client().post(large("x" * 1_000_000), asked)[0] == 200
+
+    until(served)
+    for _ in range(30):
+        assert served()
+    assert not all(map(is_closed, hanging)), "only as many as have to go"
+    assert server.memory_mb() - before < 150
+    works(server)
 
 
 def test_an_invalid_request_is_nothing_to_write_about(attacked: Callable[..., Attacked]) -> None:

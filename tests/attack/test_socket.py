@@ -25,6 +25,7 @@ from mnemolog.services.families.graph.deciding import imports
 from mnemolog.services.node.sharing import wire
 from mnemolog.services.node.sharing.guest import Guest
 from mnemolog.services.node.sharing.holder import MAX_CALLS
+from tests.attack.conftest import Attacked, is_closed, until
 from tests.crash.process import MNEMOLOG, Stdio, environment, tail
 from tests.e2e.conftest import PATIENCE_S, run
 
@@ -311,3 +312,39 @@ def test_to_a_process_in_a_container_the_holder_does_not_lend_its_eyes(
         )
         assert done.returncode == code, done.stderr
         assert ("Files cannot be named here" in done.stdout) is bool(code)
+
+
+def test_more_processes_than_there_is_room_for_are_told_so(
+    attacked: Callable[..., Attacked],
+) -> None:
+    server = attacked(descriptors=128)
+    path = wire.socket_path(server.data)
+    before = server.descriptors()
+
+    def connected() -> socket.socket:
+        ours = socket.socket(socket.AF_UNIX)
+        with wire._address(path) as address:
+            ours.connect(address)
+        ours.settimeout(PATIENCE_S)
+        return ours
+
+    crowd = [connected() for _ in range(16)]
+    try:
+        until(lambda: server.descriptors() >= before + 16)
+        for _ in range(100):
+            with connected() as one:
+                assert b"takes no more; end some of them" in one.recv(65536)
+        crowd += [connected() for _ in range(200)]
+        until(lambda: sum(map(is_closed, crowd)) == 200)
+        server.client().ok("learn", {"insight": "cups slip when wet", "collection": "new"})
+        assert server.health()[0] == 200
+        assert server.descriptors() < before + 40
+        with Stdio(server.data) as late:
+            refused = late.call("recall", {"query": "cups"})
+            assert "takes no more" in f"{refused.error} {refused.body}"
+            while crowd:
+                crowd.pop().close()
+            until(lambda: still_answers(late))
+    finally:
+        for one in crowd:
+            one.close()

@@ -88,6 +88,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     space: str
     inputs: list[Embedding]
+    actor: str = ""
 
 
 def happened(
@@ -120,6 +121,7 @@ def decision_of(head: Head, one: Given, *more: Given) -> Decision:
         reply=b"{}",
         facts=[fact if isinstance(fact, msgspec.Raw) else encode_fact(fact) for fact in facts],
         inputs=one.inputs,
+        actor=one.actor,
     )
 
 

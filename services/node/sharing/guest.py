@@ -26,6 +26,7 @@ from mnemolog.services.api import (
 from mnemolog.services.node.following.feed import Buffer
 from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
+    EVERYTHING,
     MAX_TOLD,
     Ask,
     Told,
@@ -73,6 +74,8 @@ class Guest:
         self._progress: dict[int, Callable[[int, int], None]] = {}
         self._streams: dict[int, Buffer[Told]] = {}
         self._last = 0
+        self.turned_away: str | None = None
+        """Why the holder has no room for this process, if so."""
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
@@ -107,7 +110,7 @@ class Guest:
 
     async def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         if self._listening.done():
-            raise HolderLost
+            raise self._lost()
         self._last += 1
         number, position = self._last, follow.after or ""
         buffer = self._streams[number] = Buffer[Told](MAX_BUFFERED)
@@ -125,7 +128,7 @@ class Guest:
                 yield told.event
                 told = await buffer.take()
         except ConnectionError:
-            raise HolderLost from None
+            raise self._lost() from None
         finally:
             del self._streams[number]
             if told is None or told.event is not None:
@@ -134,14 +137,14 @@ class Guest:
         if told is None and buffer.lost:
             yield last_event("cut_off", position, f"This reader fell {MAX_BUFFERED} events behind")
         elif told is None:
-            raise HolderLost
+            raise self._lost()
         elif told.unavailable is not None:
             raise Unavailable(told.unavailable)
         elif told.refused is not None:
             raise Refused(told.refused)
 
     async def ended(self) -> None:
-        """Returns when the holder is gone."""
+        """Returns when the holder is gone, or has no room for this process."""
         await asyncio.wait([self._listening])
 
     async def close(self) -> None:
@@ -155,7 +158,7 @@ class Guest:
         number = self._last
         future: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
         if self._listening.done():
-            raise HolderLost
+            raise self._lost()
         self._waiting[number] = future
         if progress is not None:
             self._progress[number] = progress
@@ -163,7 +166,7 @@ class Guest:
             write_frame(self._writer, Ask(id=number, **fields))
             told = await self._told(number, future)
         except ConnectionError:
-            raise HolderLost from None
+            raise self._lost() from None
         finally:
             self._waiting.pop(number, None)
             self._heard_s.pop(number, None)
@@ -187,6 +190,9 @@ class Guest:
             if left_s <= 0:
                 raise self._silent()
 
+    def _lost(self) -> HolderLost | Unavailable:
+        return HolderLost() if self.turned_away is None else Unavailable(self.turned_away)
+
     def _silent(self) -> HolderSilent:
         holder = DirectoryLock(self._data_dir / "lock").holder()
         return HolderSilent(
@@ -198,6 +204,10 @@ class Guest:
         try:
             while True:
                 told = told_decoder.decode(await read_frame(self._reader, MAX_TOLD))
+                if told.id == EVERYTHING:
+                    self.turned_away = told.unavailable
+                    self._writer.close()
+                    break
                 heard = abs(told.id)
                 if heard in self._heard_s:
                     self._heard_s[heard] = time.monotonic()
@@ -221,4 +231,4 @@ class Guest:
                 buffer.end()
             for future in self._waiting.values():
                 if not future.done():
-                    future.set_exception(HolderLost())
+                    future.set_exception(self._lost())

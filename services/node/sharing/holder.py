@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from mnemolog.events.arguments import Refused
+from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.settings import Settings
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
@@ -23,6 +24,7 @@ from mnemolog.services.node.node import Node
 from mnemolog.services.node.sharing.entitled import entitled_call, entitled_follow
 from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
+    EVERYTHING,
     MAX_ASK,
     Ask,
     Peer,
@@ -45,6 +47,11 @@ LOOK_S = 1.0
 MAX_CALLS = 1024
 """Of one guest at a time: what comes after that waits in its socket. Its followers are counted by
 the feed."""
+MAX_GUESTS = 256
+"""Connections of other processes; fewer where descriptors are few, which the store needs too."""
+MAX_TURNED_AWAY = 16
+"""Of those above that, as many are waited for until they have heard why."""
+TURNED_AWAY_S = 1.0
 
 _log = structlog.get_logger("mnemolog.holder")
 
@@ -77,6 +84,8 @@ class Holder:
         self._unreachable: str | None = None
         self._looking: asyncio.Task[None] | None = None
         self._guests: set[asyncio.Task[None]] = set()
+        self._most = min(MAX_GUESTS, max(8, raise_limit() // 8))
+        self._turned_away = 0
 
     @classmethod
     async def open(cls, settings: Settings, catalogue: Catalogue, lock: DirectoryLock) -> Holder:
@@ -163,6 +172,9 @@ class Holder:
         )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._guests) >= self._most:
+            await self._turn_away(reader, writer)
+            return
         task = asyncio.current_task()
         assert task is not None
         self._guests.add(task)
@@ -196,6 +208,25 @@ class Holder:
             self._guests.discard(task)
             for work in list(asks.values()):
                 work.cancel()
+            writer.close()
+
+    async def _turn_away(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Say that there is no room. Who hears it hangs up; at once closed, a question that is on
+        its way would keep them from hearing."""
+        self._turned_away += 1
+        try:
+            if self._turned_away <= MAX_TURNED_AWAY and peer(writer).is_this_user:
+                full = (
+                    f"{self._most} processes work through process {os.getpid()}, which holds "
+                    f"{self._data_dir}, and it takes no more; end some of them"
+                )
+                write_frame(writer, Told(id=EVERYTHING, unavailable=full))
+                with contextlib.suppress(TimeoutError, OSError):
+                    async with asyncio.timeout(TURNED_AWAY_S):
+                        while await reader.read(65536):
+                            pass
+        finally:
+            self._turned_away -= 1
             writer.close()
 
     async def _answer(self, ask: Ask, guest: Peer, writer: asyncio.StreamWriter) -> None:

@@ -132,6 +132,8 @@ class SharedService:
                 way = await self._attached()
                 if isinstance(way, Guest):
                     await way.ended()
+                    if way.turned_away is not None:
+                        await asyncio.sleep(1.0)  # Till then calls are told why.
                     self._lose(way)
                     continue
             await asyncio.sleep(1.0)

@@ -21,6 +21,8 @@ from mnemolog.services.api import Answer, Event, Follow, Request
 MAX_ASK = 2 * 1024 * 1024
 """Twice what the arguments of a call may have."""
 MAX_TOLD = 32 * 1024 * 1024
+EVERYTHING = 0
+"""The number of what is told about whatever is asked; no question has it."""
 MAX_ADDRESS = 100
 """Unix sockets have short names; a longer one is reached through its open directory."""
 OPEN_FILES = Path("/proc/self/fd")

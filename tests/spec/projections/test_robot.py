@@ -227,6 +227,18 @@ def test_a_corrected_memory_says_something_else(fed: Fed) -> None:
 
 
 @about(MemoryUpdated)
+def test_who_taught_a_memory_is_who_said_what_it_says_now(fed: Fed) -> None:
+    fed.given(replace(learned(1, GRIP), actor="arm-7"), learned(2, "wet trays slip"))
+    assert [memory(fed, number).taught_by for number in (1, 2)] == ["arm-7", ""]
+    fed.given(replace(updated(1, "open the door"), actor="arm-8"))
+    assert memory(fed, 1).taught_by == "arm-8"
+    fed.given(replace(recalled(1), actor="arm-9"))
+    assert memory(fed, 1).taught_by == "arm-8"
+    fed.given(updated(1, "close the door", version=3))
+    assert memory(fed, 1).taught_by == "", "nobody knows who said this"
+
+
+@about(MemoryUpdated)
 def test_a_corrected_memory_is_found_by_what_it_says_now(fed: Fed) -> None:
     fed.given(learned(1, GRIP, vector=NORTH))
     assert known_by(fed, GRIP, NORTH) == (1, 1, 1)

@@ -112,7 +112,7 @@ def test_to_look_at_a_state_as_it_is_breaks_no_seal(path: Path, killed: bool) ->
 def test_to_look_at_a_broken_state_does_not_mend_it(path: Path) -> None:
     opened(path).close()
     changed = bytearray(path.read_bytes())
-    changed[len(changed) // 2] ^= 1
+    changed[-2048] ^= 1  # In the last page, where nothing is: SQLite does not notice.
     path.write_bytes(changed)
     for _ in range(2):
         looked_at = opened(path, as_it_is=True)

@@ -174,6 +174,8 @@ def _show(memory: state.Memory, distance: float | None, score: float) -> dict[st
         "_rrf_score": score,
         "created_at": iso(memory.created_at_us),
     }
+    if memory.taught_by:
+        shown["taught_by"] = memory.taught_by
     if memory.kind == "perception":
         shown["perception_data"] = msgspec.json.decode(memory.data) if memory.data else None
         shown["perception_metadata"] = (
