@@ -4,21 +4,28 @@ damaged, whatever happens meanwhile."""
 from __future__ import annotations
 
 import asyncio
+import itertools
+import threading
+import time
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from mnemolog.projections.vectors import edge
+from mnemolog.projections.vectors.edge import EdgeVectors
 from mnemolog.services.node import background
 from mnemolog.services.node.following.rebuild import rebuild_live
 from mnemolog.services.node.vectors import scrub
-from tests.contract.test_feed import Node, run
+from tests.contract.test_feed import PATIENCE_S, Node, run
 from tests.contract.test_node import body
 from tests.contract.test_scrub import until
 from tests.faults import fill, small_disk
 
 MODEL = "bge-small-en-v1.5"
-WRITES = 40
+WRITES = 5
+TIMES = 4
 SIZE_MB = 400
 
 
@@ -31,7 +38,7 @@ def again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def write(node: Node, numbers: range) -> None:
-    """Lessons that stay, that are replaced, and that go."""
+    """Lessons that stay, that are replaced, and that go, and a search, which needs them all."""
     for number in numbers:
         text = f"Note {number}: shelf {number * 7} holds {number % 5} cups"
         made = body(await node.call("learn", insight=text, collection="a"))
@@ -40,6 +47,7 @@ async def write(node: Node, numbers: range) -> None:
             await node.call("update", memory_id=made["memory_id"], new_content=more, reason="seen")
         if number % 3 == 2:
             await node.call("forget", memory_id=made["memory_id"], reason="it was cleared")
+        await node.call("recall", query="cups", collection="a")
     entities = [{"name": f"Shelf {numbers.start}", "observations": ["holds cups"]}]
     await node.call("create_entities", entities=entities)
 
@@ -55,11 +63,31 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.name == edge.__name__]
 
 
-def test_writes_are_not_taken_for_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_writes_are_not_taken_for_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each page of a reading, and so before and after the place that it has come to."""
+    monkeypatch.setattr(scrub, "PAGE", 4)
+    page, writing = EdgeVectors.rows, threading.Event()
+    writing.set()
+
+    def after_a_write(index: EdgeVectors, after: UUID | None, limit: int) -> Any:
+        before = dict(index._applied)
+        while writing.is_set() and (index._applied == before or index._buffer):
+            time.sleep(0.001)
+        return page(index, after, limit)
+
+    monkeypatch.setattr(EdgeVectors, "rows", after_a_write)
+
     async def test(node: Node) -> None:
         before = node.node.projections
-        await write(node, range(WRITES))
-        assert node.node.vector_scrub.read_through > 2, "nothing was read through meanwhile"
+        deadline = time.monotonic() + PATIENCE_S
+        for start in itertools.count(0, WRITES):
+            await write(node, range(start, start + WRITES))
+            if node.node.vector_scrub.read_through >= TIMES:
+                break
+            assert time.monotonic() < deadline
+        writing.clear()
         await read_through(node)
         assert node.node.projections is before
         assert (await node.node.health())["vectors"] == {"status": "own"}
