@@ -29,11 +29,11 @@ from mnemolog.projections.files import drop
 from mnemolog.projections.ports import Hit, PutVector, Vector, VectorChange, VectorsAway, is_want
 from mnemolog.projections.vectors import shard as engine
 from mnemolog.projections.vectors import whole
-from mnemolog.projections.vectors.findable import findable
+from mnemolog.projections.vectors.findable import findable, rows
 from mnemolog.projections.vectors.manifest import (
-    FORMAT,
     Manifest,
     VectorIndexError,
+    check_is_of,
     forget,
     only_opener,
     read_manifest,
@@ -79,8 +79,8 @@ class EdgeVectors:
 
     def __init__(self, directory: Path, dims: int, model: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._directory = directory
-        self._dims = dims
+        self.directory = directory
+        self.dims = dims
         self._model = model
         self._buffer: dict[UUID, qe.Point | None] = {}
         self._unflushed = False  # the engine holds changes that may not be on disk
@@ -92,12 +92,13 @@ class EdgeVectors:
         self._again_at = 0.0
         self._room = Room(directory)
         self._drained = 0  # changes since the files were given their room
+        self._changed: set[UUID] | None = None  # see `watched`
         self.damaged: str | None = None
         """What is wrong with files that an operation stumbled over; None when nothing is."""
         with contextlib.ExitStack() as undo:
             undo.enter_context(only_opener(directory))
             self._manifest = read_manifest(directory) or Manifest(model, dims, {}, points=0)
-            _check(self._manifest, directory, dims, model)
+            check_is_of(self._manifest, directory, dims, model)
             with contextlib.suppress(VectorsAway):
                 self._open()
             self._held = undo.pop_all()
@@ -117,9 +118,9 @@ class EdgeVectors:
             held, lost = shard.info().points_count, engine.unfindable(shard)
         if held < (self._manifest.points or 0):
             had = self._manifest.points
-            raise VectorIndexError(self._directory, f"holds {held} points of {had}")
+            raise VectorIndexError(self.directory, f"holds {held} points of {had}")
         if lost:
-            raise VectorIndexError(self._directory, f"does not find {lost} of {held} points")
+            raise VectorIndexError(self.directory, f"does not find {lost} of {held} points")
 
     def health(self) -> dict[str, Any]:
         """Whether it can be searched, and if not, why."""
@@ -134,7 +135,7 @@ class EdgeVectors:
         for change in changes:
             key = point_id(change.space, change.id)
             points[key] = (
-                qe.Point(key, checked_put(change, self._dims), payload_of(change))
+                qe.Point(key, checked_put(change, self.dims), payload_of(change))
                 if isinstance(change, PutVector)
                 else None
             )
@@ -143,6 +144,8 @@ class EdgeVectors:
                 raise self._is_closed()
             if self.damaged is not None:
                 return
+            if self._changed is not None:
+                self._changed.update(points)
             self._buffer.update(points)
             self._applied[partition] = offset
             if len(self._buffer) >= BATCH:
@@ -174,7 +177,7 @@ class EdgeVectors:
                     self._manifest,
                     checkpoints=applied,
                     points=shard.info().points_count,
-                    files=whole.sizes_of(self._directory / "shard"),
+                    files=whole.sizes_of(self.directory / "shard"),
                 )
             )
 
@@ -195,7 +198,7 @@ class EdgeVectors:
         nearest that fit. Only if too few of them do, the engine is asked with every condition.
         """
         checked_limit(limit)
-        query = qe.Query.Nearest(checked_vector(vector, self._dims))
+        query = qe.Query.Nearest(checked_vector(vector, self.dims))
         with self._lock:
             shard = self._live()
             self._drain()
@@ -221,6 +224,33 @@ class EdgeVectors:
             return {UNREADABLE: str(error)}
         return digests.result()
 
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[tuple[dict[int, int], set[UUID]]]:
+        """Up to which decision of each partition everything is in it; and the points that were
+        changed since, within the block: a point is among them before a change of it shows."""
+        with self._lock:
+            self._live()
+            self._drain()
+            applied, changed = dict(self._applied), set[UUID]()
+            self._changed = changed
+        try:
+            yield applied, changed
+        finally:
+            with self._lock:
+                self._changed = None
+
+    def rows(self, after: UUID | None, limit: int) -> tuple[dict[UUID, bytes | None], UUID | None]:
+        """Some of the points as they are read by a search, see `findable.rows`."""
+        with self._lock:
+            shard = self._live()
+        with self._stumbling():
+            return rows(shard, after, limit)
+
+    def give_up(self, why: str) -> None:
+        """It was found to be damaged: have it made anew."""
+        with self._lock:
+            self._give_up(why)
+
     def close(self) -> None:
         """Commit, and let go of the directory. Closing again does nothing. What a full disk does
         not take is fed again from the log at the next opening."""
@@ -244,12 +274,12 @@ class EdgeVectors:
 
     def forget(self) -> None:
         """Have it made anew at the next opening; once it is closed."""
-        forget(self._directory)
+        forget(self.directory)
 
     # --- the shard, and what may be wrong with it -----------------------------------------------
 
     def _is_closed(self) -> RuntimeError:
-        return RuntimeError(f"The vector index in {self._directory} is closed")
+        return RuntimeError(f"The vector index in {self.directory} is closed")
 
     def _live(self) -> qe.EdgeShard:
         """The shard, opened if it was away; under the lock."""
@@ -268,17 +298,17 @@ class EdgeVectors:
         return self._shard
 
     def _open(self) -> qe.EdgeShard:
-        path = self._directory / "shard"
+        path = self.directory / "shard"
         with self._wanting():
             self._room.check()
-            if self._manifest.files is None and read_manifest(self._directory) is None:
+            if self._manifest.files is None and read_manifest(self.directory) is None:
                 # Whatever is there was left by a creation that did not end.
                 drop(path)
-                shard = engine.create(path, self._dims)
+                shard = engine.create(path, self.dims)
                 self._take_room()
                 self._note(replace(self._manifest, files=whole.sizes_of(path)))
             elif not path.is_dir():
-                raise VectorIndexError(self._directory, "has lost its shard")
+                raise VectorIndexError(self.directory, "has lost its shard")
             else:
                 self._take_room()
                 self._note(replace(self._manifest, sums=None))
@@ -288,15 +318,15 @@ class EdgeVectors:
         return shard
 
     def _take_room(self) -> None:
-        self._room.take(self._directory / "shard")
+        self._room.take(self.directory / "shard")
         self._drained = 0
 
     def _note(self, manifest: Manifest) -> None:
-        write_manifest(self._directory, manifest)
+        write_manifest(self.directory, manifest)
         self._manifest = manifest
 
     def _note_sums(self) -> None:
-        path = self._directory / "shard"
+        path = self.directory / "shard"
         sizes = {name: stat.st_size for name, stat in whole.files_of(path)}
         self._note(replace(self._manifest, files=sizes, sums=whole.sums_of(path)))
 
@@ -367,8 +397,8 @@ class EdgeVectors:
             if not engine.is_engines(error):
                 raise
             if is_want(error):
-                raise VectorsAway(f"The vector index in {self._directory}: {error}") from error
-            raise VectorIndexError(self._directory, f"cannot be read ({error!r})") from error
+                raise VectorsAway(f"The vector index in {self.directory}: {error}") from error
+            raise VectorIndexError(self.directory, f"cannot be read ({error!r})") from error
 
     def _give_up(self, why: str, *, keep: bool = False) -> None:
         """Take nothing and find nothing from now on. `keep`: the files are whole, and the next
@@ -377,18 +407,6 @@ class EdgeVectors:
             self.damaged = why
             _log.warning("The vector index is given up and will be made anew: %s", why)
             if not keep:
-                forget(self._directory)
+                forget(self.directory)
         self._buffer.clear()
         self._shard = None
-
-
-def _check(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
-    if manifest.format != FORMAT:
-        raise VectorIndexError(
-            directory, f"has format {manifest.format}, this version reads {FORMAT}"
-        )
-    if (manifest.model, manifest.dims) != (model, dims):
-        raise ValueError(
-            f"{directory} holds vectors of {manifest.model} with {manifest.dims} dimensions, "
-            f"not of {model} with {dims}; give each model a directory of its own"
-        )

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, cast
+from uuid import UUID
 
 import numpy as np
 import qdrant_edge as qe
+
+from mnemolog.projections.vectors.points import point_id, row_of
 
 PAGE = 1_000
 BATCH = 64
@@ -37,9 +40,31 @@ def findable(shard: qe.EdgeShard) -> Iterator[Point]:
         )
         whole = [record for record in page if _is_whole(record)]
         for start in range(0, len(whole), BATCH):
-            yield from _found(shard, whole[start : start + BATCH])
+            for record, code in scored(shard, whole[start : start + BATCH]):
+                yield (
+                    cast("dict[str, Any]", record.payload),
+                    cast("list[float]", record.vector),
+                    code,
+                )
         if offset is None:
             return
+
+
+def rows(
+    shard: qe.EdgeShard, after: UUID | None, limit: int
+) -> tuple[dict[UUID, bytes | None], UUID | None]:
+    """The next points in the order of their ids, each with its hash or, if it is not whole, not
+    found or not where it belongs, None; and where to go on."""
+    page, following = shard.scroll(
+        qe.ScrollRequest(offset=after, limit=limit, with_payload=True, with_vector=True)
+    )
+    found: dict[UUID, bytes | None] = {cast("UUID", record.id): None for record in page}
+    for record, code in scored(shard, [record for record in page if _is_whole(record)]):
+        payload, vector = cast("dict[str, Any]", record.payload), cast("list[float]", record.vector)
+        key = point_id(payload["space"], payload["id"])
+        if key == record.id:
+            found[key] = row_of(payload, vector, code)
+    return found, cast("UUID | None", following)
 
 
 def _is_whole(record: qe.Record) -> bool:
@@ -53,25 +78,26 @@ def _is_whole(record: qe.Record) -> bool:
     }
 
 
-def _found(shard: qe.EdgeShard, records: list[qe.Record]) -> Iterator[Point]:
+def scored(shard: qe.EdgeShard, records: list[qe.Record]) -> Iterator[tuple[qe.Record, float]]:
+    """Those of the points that are found, each with what its vector scores with its code."""
     asked = qe.QueryBatchRequest([_by_itself(record) for record in records])
     for record, hits in zip(records, shard.query_batch(asked), strict=True):
         vector = cast("list[float]", record.vector)
         if hits and hits[0].score > NEAR * float(np.dot(vector, vector)):
-            yield cast("dict[str, Any]", record.payload), vector, hits[0].score
+            yield record, hits[0].score
 
 
 def _by_itself(record: qe.Record) -> qe.QueryRequest:
     """The search for a point among those with its id, by codes alone."""
-    payload = cast("dict[str, Any]", record.payload)
-    least, most = payload["confidence"] - DIGIT, payload["confidence"] + DIGIT
-    conditions: list[qe.HasIdCondition | qe.FieldCondition] = [
-        qe.HasIdCondition({record.id}),
-        qe.FieldCondition("space", match=qe.MatchValue(payload["space"])),
-        qe.FieldCondition("confidence", range=qe.RangeFloat(gte=least, lte=most)),
-    ]
-    if "session" in payload:
-        conditions.append(qe.FieldCondition("session", match=qe.MatchValue(payload["session"])))
+    payload = cast("dict[str, Any]", record.payload or {})
+    conditions: list[qe.HasIdCondition | qe.FieldCondition] = [qe.HasIdCondition({record.id})]
+    for field in ("space", "session"):
+        if field in payload:
+            conditions.append(qe.FieldCondition(field, match=qe.MatchValue(payload[field])))
+    if "confidence" in payload:
+        least, most = payload["confidence"] - DIGIT, payload["confidence"] + DIGIT
+        within = qe.RangeFloat(gte=least, lte=most)
+        conditions.append(qe.FieldCondition("confidence", range=within))
     return qe.QueryRequest(
         limit=1,
         query=qe.Query.Nearest(cast("list[float]", record.vector)),

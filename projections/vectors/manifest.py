@@ -59,6 +59,18 @@ def read_manifest(directory: Path) -> Manifest | None:
         raise VectorIndexError(directory, f"has a damaged {FILE} ({error})") from error
 
 
+def check_is_of(manifest: Manifest, directory: Path, dims: int, model: str) -> None:
+    if manifest.format != FORMAT:
+        raise VectorIndexError(
+            directory, f"has format {manifest.format}, this version reads {FORMAT}"
+        )
+    if (manifest.model, manifest.dims) != (model, dims):
+        raise ValueError(
+            f"{directory} holds vectors of {manifest.model} with {manifest.dims} dimensions, "
+            f"not of {model} with {dims}; give each model a directory of its own"
+        )
+
+
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest; durable when this returns."""
     files.replace(directory / FILE, msgspec.json.encode(manifest))

@@ -84,6 +84,18 @@ def ranked(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, -hit.id))
 
 
+def row_of(payload: Mapping[str, Any], vector: Iterable[float], code: float | None = None) -> bytes:
+    """A hash of one point, within its space; `vector` as stored, that is normalised and rounded to
+    float16. `code` stands for what is stored beside it to find it by, where that is known."""
+    head = (
+        f"{payload['id']}\0{payload['version']}\0{payload.get('session', '')}"
+        f"\0{'session' in payload}\0{payload['confidence']!r}\0"
+    )
+    if code is not None:
+        head += f"{code!r}\0"
+    return hashlib.sha256(head.encode() + np.asarray(vector, dtype="<f2").tobytes()).digest()
+
+
 class SpaceDigests:
     """Collects points in any order and hashes each space's contents."""
 
@@ -93,16 +105,8 @@ class SpaceDigests:
     def add(
         self, payload: Mapping[str, Any], vector: Iterable[float], code: float | None = None
     ) -> None:
-        """Take in one point; `vector` as stored, that is normalised and rounded to float16. `code`
-        stands for what is stored beside it to find it by, where that is known."""
-        head = (
-            f"{payload['id']}\0{payload['version']}\0{payload.get('session', '')}"
-            f"\0{'session' in payload}\0{payload['confidence']!r}\0"
-        )
-        if code is not None:
-            head += f"{code!r}\0"
-        numbers = np.asarray(vector, dtype="<f2").tobytes()
-        row = hashlib.sha256(head.encode() + numbers).digest()
+        """Take in one point, see `row_of`."""
+        row = row_of(payload, vector, code)
         self._rows.setdefault(payload["space"], []).append((payload["id"], row))
 
     def result(self) -> dict[str, str]:

@@ -24,7 +24,8 @@ MARGIN = 3
 _Payload = dict[str, Any]
 
 
-def create(path: Path, dims: int) -> qe.EdgeShard:
+def bare(path: Path, dims: int) -> qe.EdgeShard:
+    """A shard for points that are found by their ids alone, and need not be durable."""
     path.mkdir()
     vectors = qe.EdgeVectorParams(
         size=dims,
@@ -35,7 +36,11 @@ def create(path: Path, dims: int) -> qe.EdgeShard:
         ),
         memory=qe.Memory.Cached,
     )
-    shard = qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, wal_enabled=False))
+    return qe.EdgeShard.create(str(path), qe.EdgeConfig(vectors=vectors, wal_enabled=False))
+
+
+def create(path: Path, dims: int) -> qe.EdgeShard:
+    shard = bare(path, dims)
     for field, schema in (
         ("space", qe.KeywordIndexParams()),
         ("session", qe.KeywordIndexParams()),

@@ -2,15 +2,16 @@
 
 The engine keeps no checksums and takes a file that is missing for one that is empty. So the
 manifest names the files and their sizes, and after an orderly end also checksums: of all but those
-that hold vectors, codes and payloads, which are nearly all there is to read, and which `mnemolog
-rebuild --verify` reads point by point.
+that hold vectors, codes and payloads, which are nearly all there is to read, and change in place:
+their contents are compared with the log in the background (`expected.py`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mnemolog.projections import files
@@ -68,6 +69,23 @@ def check(directory: Path) -> None:
             raise VectorIndexError(directory, f"has lost the file {name}")
         if _sum(shard / name) != due:
             raise VectorIndexError(directory, f"has a file that was changed ({name})")
+
+
+def read_through(directory: Path, names: Iterable[str]) -> Iterator[None]:
+    """Read files of the shard a piece at a time; `VectorIndexError` where the disk does not give
+    them back. To be done before all of them is read as the engine does it, mapped into memory:
+    there the same ends the process."""
+    for name in names:
+        try:
+            with (directory / "shard" / name).open("rb", buffering=0) as file:
+                while file.read(PIECE):
+                    yield
+        except FileNotFoundError:
+            continue  # The engine replaced it, or all of it was put elsewhere.
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise VectorIndexError(directory, f"cannot be read ({name}: {error})") from error
 
 
 def _check_sizes(directory: Path, manifest: Manifest, there: dict[str, int]) -> None:

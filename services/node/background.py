@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
+
+IDLE = 9
+"""What reads everything through rests so many times as long as it works."""
+
+
+class Stopped(Exception):
+    """The node ends."""
 
 
 class Background(ABC):
@@ -23,3 +31,17 @@ class Background(ABC):
 
     @abstractmethod
     def _run(self) -> None: ...
+
+
+class Quiet(Background):
+    """One that works a little at a time, and rests in between; then `Stopped` may be raised."""
+
+    _worked_s = 0.0
+
+    def _begin_work(self) -> None:
+        self._worked_s = time.monotonic()
+
+    def _rest(self) -> None:
+        if self._stopping.wait(IDLE * (time.monotonic() - self._worked_s)):
+            raise Stopped
+        self._begin_work()

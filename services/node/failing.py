@@ -88,7 +88,7 @@ class Complaints:
         kind = re.sub(r"\d+", "0", words)
         if self._told.get(what) != kind:
             self._told[what] = kind
-            if isinstance(error, Unavailable):
+            if isinstance(error, (Unavailable, VectorsAway)):
                 self._log.warning(what, reason=str(error))
             else:
                 self._log.error(what, error=words, exc_info=error)

@@ -49,6 +49,7 @@ from mnemolog.services.node.health import Condition
 from mnemolog.services.node.upkeep import Upkeep
 from mnemolog.services.node.vectors.feeder import Feeder
 from mnemolog.services.node.vectors.opening import EDGE, open_tailed
+from mnemolog.services.node.vectors.scrub import VectorScrub
 
 if TYPE_CHECKING:
     from mnemolog.infra.embedder.catalogue import Model
@@ -103,6 +104,7 @@ class Node(ABC):
         self.condition = Condition(self)
         self.upkeep = Upkeep(self)
         self._healing = Healing(self)
+        self.vector_scrub = VectorScrub(self)
         self._figures = Figures()
         self._carrying = Carrying(agent_code=settings.agent_code)
         self._feeder: Feeder | None = None
@@ -333,10 +335,12 @@ class Node(ABC):
         self.late.start()
         self.upkeep.start()
         self._healing.start()
+        self.vector_scrub.start()
 
     def _stop_background(self) -> None:
         self._closing.set()
         self.projections.text.hurry(0.0)  # The upkeep may be making all of it durable.
+        self.vector_scrub.stop()
         self._healing.stop()
         self.upkeep.stop()
         self._carrying.close()

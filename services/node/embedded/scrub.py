@@ -3,30 +3,23 @@ again goes bad unnoticed, and then there is no backup left that is older than th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import structlog
 
 from mnemolog.events.log import LogDamaged
-from mnemolog.services.node.background import Background
+from mnemolog.services.node.background import Quiet, Stopped
 from mnemolog.services.node.failing import Complaints
 from mnemolog.services.node.following.follow import DAMAGED, ReadableLog
 from mnemolog.services.verifying import verify
 
 FIRST_AFTER_S = 5.0
 EVERY_S = 24 * 3600.0
-IDLE = 9
-"""It rests so many times as long as it works."""
 
 _log = structlog.get_logger("mnemolog.node")
 
 
-class _Stopped(Exception):
-    """The node ends."""
-
-
-class Scrub(Background):
+class Scrub(Quiet):
     """`damaged` hears of a partition's damage, and where."""
 
     def __init__(self, log: ReadableLog, damaged: Callable[[int, str], None]) -> None:
@@ -35,7 +28,6 @@ class Scrub(Background):
         """How often the whole log was."""
         self._log = log
         self._damaged = damaged
-        self._worked_s = 0.0
 
     def _run(self) -> None:
         complaints, wait_s = Complaints(_log), FIRST_AFTER_S
@@ -45,10 +37,10 @@ class Scrub(Background):
                 self._go_through()
 
     def _go_through(self) -> None:
-        self._worked_s = time.monotonic()
+        self._begin_work()
         try:
-            reports = verify(self._log, {}, self._rest)
-        except _Stopped:
+            reports = verify(self._log, {}, lambda *_: self._rest())
+        except Stopped:
             return
         except LogDamaged as error:
             self._tell(0, str(error))
@@ -61,9 +53,3 @@ class Scrub(Background):
     def _tell(self, partition: int, sentence: str) -> None:
         _log.error("the log is damaged", partition=partition, found=sentence)
         self._damaged(partition, sentence)
-
-    def _rest(self, done: int, total: int) -> None:
-        worked_s = time.monotonic() - self._worked_s
-        if self._stopping.wait(IDLE * worked_s):
-            raise _Stopped
-        self._worked_s = time.monotonic()

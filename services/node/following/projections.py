@@ -64,23 +64,23 @@ class Projections:
         self.text: TextIndex = self._text
         self.shared = shared
         self.vectors: VectorIndex | None = shared
-        self._own: EdgeVectors | None = None
+        self.own: EdgeVectors | None = None
         self._differs: dict[str, str] = {}
         if model is not None and shared is None:
             place = directory / "vectors" / model.name
             if not mend:
                 self._differs = opening.vectors_differ(place)
-            self.vectors = self._own = opening.vectors(place, model, mend)
+            self.vectors = self.own = opening.vectors(place, model, mend)
 
     @property
     def damaged(self) -> str | None:
         """What is wrong with an index whose files an operation stumbled over; it stays so until it
         is made anew."""
-        return self._text.damaged or (None if self._own is None else self._own.damaged)
+        return self._text.damaged or (None if self.own is None else self.own.damaged)
 
     def vectors_health(self) -> dict[str, Any]:
         """Whether the node's own vectors can be searched, and if not, why."""
-        return {"status": "own"} if self._own is None else self._own.health()
+        return {"status": "own"} if self.own is None else self.own.health()
 
     def catch_up(self, log: ReadableLog, progress: Advance | None = None) -> None:
         """Bring everything up to the end of the log. `progress` counts each projection's work."""
@@ -124,11 +124,11 @@ class Projections:
 
     def close(self) -> None:
         self.text.close()
-        if self._own is not None:
-            self._own.close()
+        if self.own is not None:
+            self.own.close()
             if self._differs:
                 # Closing took the files for what they should be; the next opening must not.
-                self._own.forget()
+                self.own.forget()
         for state in self.states:
             state.close()
 
