@@ -1,0 +1,1 @@
+"""Answering what is asked of episodes."""
