@@ -25,6 +25,9 @@ from mnemolog.projections.vectors.manifest import (
 PASSING = "tracker_journal.dat"
 """Comes and goes while a shard is open."""
 
+_READ = 1 << 20
+"""Bytes that are read at once, in the background."""
+
 
 def files_of(shard: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Every file below `shard`, by its path from there."""
@@ -78,7 +81,7 @@ def read_through(directory: Path, names: Iterable[str]) -> Iterator[None]:
     for name in names:
         try:
             with (directory / "shard" / name).open("rb", buffering=0) as file:
-                while file.read(PIECE):
+                while file.read(_READ):
                     yield
         except FileNotFoundError:
             continue  # The engine replaced it, or all of it was put elsewhere.
