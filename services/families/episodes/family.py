@@ -9,8 +9,8 @@ from mnemolog.projections.episodes import PROJECTION
 from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, episodes_space
 from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
+from mnemolog.services.families.episodes.answering import analysing, monitoring, query
 from mnemolog.services.families.episodes.answering import episodes as looking
-from mnemolog.services.families.episodes.answering import monitoring, query
 from mnemolog.services.families.episodes.deciding import code, episodes
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
@@ -90,6 +90,17 @@ EMBEDDING_TOOLS: tuple[Tool, ...] = (
     ),
 )
 
+ANALYSIS_TOOLS: tuple[Tool, ...] = (
+    reads(
+        "advanced_pattern_analysis",
+        asked.AdvancedPatternAnalysis,
+        _in_episodes,
+        decide_looked,
+        analysing.answer_analysis,
+        heavy=True,
+    ),
+)
+
 MONITORING_TOOLS: tuple[Tool, ...] = (
     reads("health_check", asked.HealthCheck, _in_episodes, decide_looked, monitoring.answer_health),
     reads("get_metrics", asked.GetMetrics, _in_episodes, decide_looked, monitoring.answer_metrics),
@@ -119,7 +130,13 @@ FAMILY = Family(
     name=NAME,
     introduction=INTRODUCTION,
     projection=PROJECTION,
-    tools=(*EPISODE_TOOLS, *EMBEDDING_TOOLS, *MONITORING_TOOLS, *CODE_TOOLS),
+    tools=(
+        *EPISODE_TOOLS,
+        *ANALYSIS_TOOLS,
+        *EMBEDDING_TOOLS,
+        *MONITORING_TOOLS,
+        *CODE_TOOLS,
+    ),
     spaces=Spaces(
         path=NAME,
         words=NAME,

@@ -31,27 +31,27 @@ FIVE = [1.0, 3.0, 2.0, 5.0, 4.0]
 @pytest.mark.parametrize(
     ("series", "sentence"),
     [
-        ({}, "time_series_data: has no variables; give at least one, with its values"),
+        ({}, "time_series_data has no variables; give at least one, with its values"),
         (
             {f"v{n}": FIVE for n in range(21)},
-            "time_series_data: has 21 variables; at most 20 are analysed in one call",
+            "time_series_data has 21 variables; at most 20 are analysed in one call",
         ),
         (
             {"a": FIVE, "b": FIVE[:4]},
-            "time_series_data.b: has 4 values and a has 5; all variables need a value at each of "
+            "time_series_data.b has 4 values and a has 5; all variables need a value at each of "
             "the same times",
         ),
         (
             {"a": [1.0, 2.0]},
-            "time_series_data.a: has 2 values; at least 3 are needed, and 5 for a forecast",
+            "time_series_data.a has 2 values; at least 3 are needed, and 5 for a forecast",
         ),
         (
             {"a": []},
-            "time_series_data.a: has 0 values; at least 3 are needed, and 5 for a forecast",
+            "time_series_data.a has 0 values; at least 3 are needed, and 5 for a forecast",
         ),
         (
             {"a": [0.0] * 5001, "b": [0.0] * 5001},
-            "time_series_data: has 10,002 values; at most 10,000 in all variables together are "
+            "time_series_data has 10,002 values; at most 10,000 in all variables together are "
             "analysed in one call: send fewer variables, or the newest points",
         ),
     ],
@@ -60,7 +60,7 @@ FIVE = [1.0, 3.0, 2.0, 5.0, 4.0]
 def test_sizes_that_are_refused(series: dict[str, list[float]], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         analyse(series, "comprehensive", Config())
-    assert refused.value.sentence == sentence
+    assert refused.value.sentence == f"Validation error: {sentence}"
     assert refused.value.code == -32005
 
 
@@ -70,19 +70,21 @@ def test_sizes_that_are_refused(series: dict[str, list[float]], sentence: str) -
     ids=["nan", "inf", "minus inf", "null", "true", "text", "list", "beyond"],
 )
 def test_what_is_no_finite_number_is_refused(value: Any) -> None:
-    with pytest.raises(Refused, match=r"^time_series_data\.a\[1\]: must be a finite number"):
+    with pytest.raises(Refused, match=r"time_series_data\.a\[1\] must be a finite number"):
         check({"a": [1.0, value, 2.0]}, Config())
 
 
 @pytest.mark.parametrize("values", ["123", None, 5, {"0": 1}])
 def test_what_is_no_array_is_refused(values: Any) -> None:
-    with pytest.raises(Refused, match=r"^time_series_data\.a: must be an array of numbers$"):
+    with pytest.raises(Refused, match=r"time_series_data\.a must be an array of numbers$"):
         check({"a": values}, Config())
 
 
 @pytest.mark.parametrize("name", ["", " ", "\u200b", "a\nb", "x" * 129])
 def test_names_that_are_refused(name: str) -> None:
-    with pytest.raises(Refused, match=r"^time_series_data: a variable's name must have 1 to 128"):
+    with pytest.raises(
+        Refused, match=r"time_series_data has a variable whose name is not of 1 to 128"
+    ):
         check({name: FIVE}, Config())
 
 
@@ -97,7 +99,7 @@ def test_names_that_are_refused(name: str) -> None:
 )
 def test_settings_that_are_refused(field: str, values: list[Any]) -> None:
     for value in values:
-        with pytest.raises(Refused, match=f"^config.{field}: must be ") as refused:
+        with pytest.raises(Refused, match=f"config.{field} must be ") as refused:
             check({"a": FIVE}, Config(**{field: value}))
         assert refused.value.code == -32005
 

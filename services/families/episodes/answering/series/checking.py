@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mnemolog.events.arguments import NO_CONTROLS
+from mnemolog.events.episodes import AnalysisConfig
 from mnemolog.services.families.episodes.problems import invalid
 
 DATA = "time_series_data"
@@ -21,12 +21,7 @@ HIGHEST_LEVEL = 0.5
 _LONGEST_NAME = 128
 
 
-@dataclass(frozen=True)
-class Config:
-    forecast_horizon: int = 10
-    anomaly_sensitivity: float = 0.5
-    enable_causal_inference: bool = True
-    significance_level: float = 0.05
+Config = AnalysisConfig
 
 
 def check(series: Mapping[str, Sequence[float]], config: Config) -> None:
@@ -79,8 +74,8 @@ def _check_name(name: Any) -> None:
     if not (isinstance(name, str) and len(name) <= _LONGEST_NAME and re.search(NO_CONTROLS, name)):
         raise invalid(
             DATA,
-            f"a variable's name must have 1 to {_LONGEST_NAME} characters, not be blank and have "
-            "no control characters",
+            f"has a variable whose name is not of 1 to {_LONGEST_NAME} visible characters without "
+            "control characters",
             name,
         )
 
