@@ -136,6 +136,10 @@ class Unavailable(Exception):
     and how to ask again."""
 
 
+class TimedOut(Unavailable):
+    """There was no answer in time."""
+
+
 def ask_again(key: str) -> str:
     """How to learn what became of a call whose outcome is open."""
     return (

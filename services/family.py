@@ -16,6 +16,8 @@ from mnemolog.services.decider.tool import Tool
 from mnemolog.services.late import Queue, Sweep
 from mnemolog.services.told import ThingKind
 
+INTERNAL_ERROR = -32603
+
 
 class Spaces(msgspec.Struct, frozen=True, kw_only=True):
     """The spaces of a family, as callers name them. `path` is `graph` where a tenant has one, or
@@ -45,11 +47,19 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     space: str
 
 
+class Codes(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON-RPC error codes of a call that could not be carried out: as such, or in time."""
+
+    unavailable: int = INTERNAL_ERROR
+    timed_out: int = INTERNAL_ERROR
+
+
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     """`introduction` is what a client may tell its model of the family; `rules` are the numbers
     that its deciding goes by; `things` what `audit show` can tell the life of; `late` what is
     embedded after the reply. `refusal` gives a refusal that is not the family's own (arguments that
-    do not fit, a call that came cut off) the form in which the family refuses."""
+    do not fit, a call that came cut off) the form in which the family refuses, `codes` what a call
+    ends with that could not be carried out."""
 
     name: str
     introduction: str
@@ -60,6 +70,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[Resource, ...] = ()
     things: tuple[ThingKind, ...] = ()
     refusal: Callable[[Refused], Refused] = lambda refused: refused
+    codes: Codes = Codes()
     late: tuple[Queue | Sweep, ...] = ()
 
     def __post_init__(self) -> None:

@@ -107,7 +107,7 @@ async def carry_out(
     except MCPError:
         raise
     except Unavailable as error:
-        raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+        raise MCPError(offer.code_of(name, error), str(error)) from None
     except Exception:
         _log.exception("a call failed", tool=name[:64])
         raise MCPError(types.INTERNAL_ERROR, "The call failed inside the service") from None

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from mnemolog.services.api import Unavailable
+from mnemolog.services.api import TimedOut, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.decider.tool import Tool
-from mnemolog.services.family import Family
+from mnemolog.services.family import Codes, Family
 
 
 class Offer:
@@ -40,6 +40,12 @@ class Offer:
         """Whether there is such a tool, and it is not offered here."""
         tool = self.catalogue.tools.get(name)
         return tool is not None and not tool.internal and name not in self.names
+
+    def code_of(self, name: str, error: Unavailable) -> int:
+        """The JSON-RPC error code of a call that could not be carried out."""
+        family = self.catalogue.family_of.get(name)
+        codes = Codes() if family is None else family.codes
+        return codes.timed_out if isinstance(error, TimedOut) else codes.unavailable
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

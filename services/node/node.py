@@ -26,7 +26,7 @@ from mnemolog.services.api import (
     Follow,
     Progress,
     Request,
-    Unavailable,
+    TimedOut,
     ask_again,
 )
 from mnemolog.services.catalogue import Catalogue, Rules
@@ -221,7 +221,7 @@ class Node(ABC):
             async with asyncio.timeout(limit_s):
                 return await self.answering.answer(asked)
         except TimeoutError:
-            raise Unavailable(f"No answer within {limit_s:g} s; ask again") from None
+            raise TimedOut(f"No answer within {limit_s:g} s; ask again") from None
 
     async def _carried_out(
         self, asked: Asked, request: Request, progress: Progress | None
@@ -390,6 +390,6 @@ def shared_vectors(settings: Settings, model: Model | None) -> TailedVectors | N
     return open_tailed(settings.vectors, model.dims, model.name, qdrant_api_key(), settings.topics)
 
 
-def in_doubt(call: Call, timeout_s: float) -> Unavailable:
+def in_doubt(call: Call, timeout_s: float) -> TimedOut:
     key = call.idempotency_key or call.id
-    return Unavailable(f"No decision within {timeout_s:g} s. {ask_again(key)}")
+    return TimedOut(f"No decision within {timeout_s:g} s. {ask_again(key)}")

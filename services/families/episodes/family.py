@@ -14,9 +14,9 @@ from mnemolog.services.families.episodes.answering import episodes as looking
 from mnemolog.services.families.episodes.deciding import code, episodes
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
-from mnemolog.services.families.episodes.problems import in_codes
+from mnemolog.services.families.episodes.problems import STORAGE, TIMEOUT, in_codes
 from mnemolog.services.families.episodes.rules import EpisodeRules
-from mnemolog.services.family import Family, Spaces
+from mnemolog.services.family import Codes, Family, Spaces
 from mnemolog.services.late import Queue
 
 
@@ -146,6 +146,7 @@ FAMILY = Family(
     ),
     rules=EpisodeRules(),
     refusal=in_codes,
+    codes=Codes(unavailable=STORAGE, timed_out=TIMEOUT),
     late=(
         Queue(
             kinds=(EPISODE, PATTERN),

@@ -10,6 +10,7 @@ from mnemolog.events.arguments import Refused, Unfit
 
 NOT_FOUND = -32004
 VALIDATION = -32005
+STORAGE = -32006
 SANDBOX = -32007
 TIMEOUT = -32008
 MAX_VALUE_BYTES = 200

@@ -19,6 +19,7 @@ from mnemolog.services.api import (
     Follow,
     Progress,
     Request,
+    TimedOut,
     Unavailable,
     ask_again,
     last_event,
@@ -172,7 +173,7 @@ class Guest:
             self._heard_s.pop(number, None)
             self._progress.pop(number, None)
         if told.unavailable is not None:
-            raise Unavailable(told.unavailable)
+            raise (TimedOut if told.timed_out else Unavailable)(told.unavailable)
         return told
 
     async def _told(self, number: int, future: asyncio.Future[Told]) -> Told:

@@ -15,7 +15,7 @@ import structlog
 from mnemolog.events.arguments import Refused
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.settings import Settings
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.api import Answer, Event, Follow, Progress, Request, TimedOut, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.failing import ENDING, Complaints, told
 from mnemolog.services.node.following.rebuild import rebuild_live
@@ -240,7 +240,7 @@ class Holder:
                 with _beating(ask, writer):
                     await self._carry_out(ask, guest, writer, answer)
         except Unavailable as error:
-            answer.unavailable = str(error)
+            answer.unavailable, answer.timed_out = str(error), isinstance(error, TimedOut)
         except Refused as refused:
             answer.refused = refused.sentence
         except ENDING:

@@ -49,6 +49,8 @@ class Told(msgspec.Struct, omit_defaults=True):
     answer: Answer | None = None
     result: dict[str, Any] | None = None
     unavailable: str | None = None
+    timed_out: bool = False
+    """It is unavailable because there was no answer in time."""
     progress: tuple[int, int] | None = None
     event: Event | None = None
     refused: str | None = None
