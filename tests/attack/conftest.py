@@ -82,6 +82,14 @@ class Attacked(Server):
     def descriptors(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
+    def sockets(self) -> int:
+        """Those of its descriptors that no file is behind."""
+        found = 0
+        for one in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # It is closed by now.
+                found += str(one.readlink()).startswith("socket:")
+        return found
+
 
 def head(path: str, *lines: str, method: str = "GET", host: str = "127.0.0.1") -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *lines, "", ""]).encode()

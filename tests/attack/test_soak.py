@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,9 +23,10 @@ from tests.attack.conftest import ROOT, Attacked, until
 from tests.e2e.conftest import PATIENCE_S, environment
 from tests.ports import HeldPort
 
-DURATION_S = 600
+DURATION_S = float(os.environ.get("SOAK_S", "600"))
+"""Of attacks. A shorter time tells less: memory that grows slowly is not seen to."""
 KILLS = 4
-QUIET_S = 20
+QUIET_S = 10
 TIMES = 5
 """How much longer than without attackers 95 of 100 calls may take."""
 
@@ -105,6 +107,10 @@ def p95(clients: list[Behaved]) -> float:
     return statistics.quantiles([took for one in clients for took in one.took], n=20)[-1]
 
 
+def in_ms(times: list[float]) -> list[float]:
+    return [round(one * 1000, 1) for one in times]
+
+
 def missing(server: Attacked, clients: list[Behaved]) -> set[str]:
     names = [name for one in clients for name in one.acknowledged]
     found: set[str] = set()
@@ -119,32 +125,43 @@ def test_the_others_hardly_notice(tmp_path: Path) -> None:
     held = HeldPort()
     data, numbers = tmp_path / "data", itertools.count()
     started = Attacked(data, port=held.number)
-    quiet = behaved(held.number, 4, numbers, QUIET_S)
-    everybody, attacked = list(quiet), []
+    everybody: list[Behaved] = []
+    attacked: list[float] = []
+    quiet: list[float] = []
     share = DURATION_S / (KILLS + 1) / 2
+
+    def play(seconds: float) -> list[Behaved]:
+        clients = behaved(held.number, 4, numbers, seconds)
+        assert [one.wrong for one in clients if one.wrong] == []
+        assert not any(one.broken for one in clients)
+        everybody.extend(clients)
+        return clients
+
     try:
-        with attackers(held.number):
-            for turn in range(KILLS + 1):
+        for turn in range(KILLS + 1):
+            # In between, since the machine may have other things to do for a while, and since there
+            # is more and more in the store.
+            quiet.append(p95(play(QUIET_S)))
+            with attackers(held.number):
                 if turn:
                     started.process.kill()
                     started.process.wait()
                     started = Attacked(data, port=held.number)
-                now = behaved(held.number, 4, numbers, share)
+                now = play(share)
                 peak = started.memory_mb("VmHWM")
-                now += behaved(held.number, 4, numbers, share)
+                now += play(share)
                 assert started.memory_mb("VmHWM") - peak < 50
                 assert started.health()[0] == 200
-                assert [one.wrong for one in now if one.wrong] == []
-                assert not any(one.broken for one in now)
                 attacked.append(p95(now))
-                everybody += now
         until(lambda: started.streams() == 0)
-        until(lambda: started.descriptors() < 40)
-        # There is more in the store by now: what is quiet has to be measured with that, too.
-        again = behaved(held.number, 4, numbers, QUIET_S)
-        assert max(attacked) < TIMES * max(p95(quiet), p95(again)), (attacked, p95(again))
+        until(lambda: started.sockets() < 10)
+        quiet.append(p95(play(QUIET_S)))
+        sys.stderr.write(f"p95 in ms, quiet: {in_ms(quiet)}; attacked: {in_ms(attacked)}\n")
+        around = [max(two) for two in itertools.pairwise(quiet)]
+        times = [one / other for one, other in zip(attacked, around, strict=True)]
+        assert max(times) < TIMES, (in_ms(attacked), in_ms(quiet))
         assert started.health()[1]["status"] == "ok"
-        assert missing(started, everybody + again) == set()
+        assert missing(started, everybody) == set()
         assert started.errors.stat().st_size < 10_000
     finally:
         started.stop()
