@@ -124,6 +124,9 @@ class Beside:
             self._graph(size)
         self._compare()
 
+    def episodes(self) -> None:
+        """Nothing: a version without episodes may be the one beside."""
+
     def bus(self) -> None:
         """Over HTTP: embedded, then on one broker with topics of each version's own."""
         with Broker(self.work / "kafka") as broker:

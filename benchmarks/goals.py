@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from benchmarks.results import (
+    ADD_STEP,
+    BARE_DENO,
+    COMPLETE_EPISODE,
     CREATE_ENTITIES,
+    CREATE_EPISODE,
+    EXECUTE_CODE,
+    GRAPH_WRITE,
     HTTP_LEARN,
     LEARN,
+    QUERY_MEMORY,
     RECALL,
     RECALL_AFTER_LEARN,
     SEARCH_NODES,
+    SEARCH_PATTERNS,
     Figure,
     Goal,
     Results,
@@ -31,6 +39,8 @@ GRAPH_FASTER = (
     (CREATE_ENTITIES, 30_000, 10.0),
     (SEARCH_NODES, 3_000, 2.0),
 )
+EPISODE_WRITE_LIMIT = 1.5
+CODE_LIMIT = 2.0
 KAFKA_LIMIT = 4.0
 WRITES_PER_S, WRITERS = 150.0, 32
 
@@ -38,7 +48,7 @@ WRITES_PER_S, WRITERS = 150.0, 32
 def judge(results: Results, families: Collection[str]) -> list[Goal]:
     """One verdict per goal of the families that were run; a goal whose figures are missing is not
     measured, never met."""
-    judges = {"robot": _robot, "graph": _graph, "bus": _bus}
+    judges = {"robot": _robot, "graph": _graph, "episodes": _episodes, "bus": _bus}
     return [goal for name, judge in judges.items() if name in families for goal in judge(results)]
 
 
@@ -60,6 +70,31 @@ def _graph(results: Results) -> list[Goal]:
         *(_faster(results, *wanted) for wanted in GRAPH_FASTER),
         *(_growth(results, op, SMALL, LARGE, GROWTH_LIMIT) for op in grown),
     ]
+
+
+def _episodes(results: Results) -> list[Goal]:
+    grown = (QUERY_MEMORY, SEARCH_PATTERNS)
+    return [
+        *(
+            _growth(results, op, SMALL, LARGE, GROWTH_LIMIT)
+            for op in (QUERY_MEMORY, SEARCH_PATTERNS)
+        ),
+        *(
+            _within(results, op, GRAPH_WRITE, COMPARED_AT, EPISODE_WRITE_LIMIT)
+            for op in (CREATE_EPISODE, ADD_STEP, COMPLETE_EPISODE)
+        ),
+        _within(results, EXECUTE_CODE, BARE_DENO, SMALL, CODE_LIMIT),
+    ]
+
+
+def _within(results: Results, operation: str, other: str, size: int, limit: float) -> Goal:
+    text = f"{operation} at {size:,}: at most {limit:g} × {other}"
+    one, beside = _find(results, OURS, size, operation), _find(results, OURS, size, other)
+    if one is None or beside is None:
+        return _unmeasured(text)
+    ratio = one.median_ms / beside.median_ms
+    measured = f"{one.median_ms:.2f} ms against {beside.median_ms:.2f} ms ({ratio:.2f} ×)"
+    return Goal(text, measured, _verdict(ratio <= limit))
 
 
 def _bus(results: Results) -> list[Goal]:

@@ -10,7 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.goals import GRAPH_PEER, ON_KAFKA, OURS, PEER
-from benchmarks.results import BUS_OPERATIONS, GRAPH_OPERATIONS, OPERATIONS, Figure, Results
+from benchmarks.results import (
+    BUS_OPERATIONS,
+    EPISODE_OPERATIONS,
+    GRAPH_OPERATIONS,
+    OPERATIONS,
+    Figure,
+    Results,
+)
 
 _VERDICT_STYLES = {"met": "bold green", "missed": "bold red", "not measured": "yellow"}
 
@@ -24,6 +31,7 @@ _DIFFERENCE_STYLES = {
 _FAMILIES = (
     (OPERATIONS, "memories", PEER),
     (GRAPH_OPERATIONS, "entities", GRAPH_PEER),
+    (EPISODE_OPERATIONS, "episodes", ""),
     (BUS_OPERATIONS, "nodes", ON_KAFKA),
 )
 """The operations of each family, what its sizes count, and what is compared with."""

@@ -28,6 +28,25 @@ GRAPH_OPERATIONS = (
     SEARCH_SEMANTIC,
 )
 
+QUERY_MEMORY = "query_memory"
+SEARCH_PATTERNS = "search_patterns"
+CREATE_EPISODE = "create_episode"
+ADD_STEP = "add_episode_step"
+COMPLETE_EPISODE = "complete_episode"
+GRAPH_WRITE = "create_entities, beside episodes"
+EXECUTE_CODE = "execute_agent_code"
+BARE_DENO = "deno run of the same file"
+EPISODE_OPERATIONS = (
+    QUERY_MEMORY,
+    SEARCH_PATTERNS,
+    CREATE_EPISODE,
+    ADD_STEP,
+    COMPLETE_EPISODE,
+    GRAPH_WRITE,
+    EXECUTE_CODE,
+    BARE_DENO,
+)
+
 HTTP_LEARN = "learn over HTTP"
 HTTP_RECALL = "recall right after it, same node"
 RECALL_ELSEWHERE = "recall right after it, other node"

@@ -3,8 +3,9 @@ or with `--beside DIR` instead of `--system` another version of Mnemolog as the 
 
 Parts of the robot family: `robot.operations` (learn and recall beside robotmem at several store
 sizes), `robot.start` (cold starts), `robot.scale` (a store of 100,000). `robot` means all three.
-`graph.operations` measures the knowledge graph beside server-memory, `bus.operations` the service
-on Kafka beside the embedded one, with one, two and three nodes.
+`graph.operations` measures the knowledge graph beside server-memory, `episodes.operations` episodes
+as their store grows, beside the graph's writes and a bare Deno, `bus.operations` the service on
+Kafka beside the embedded one, with one, two and three nodes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -24,8 +26,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import bus, goals, graph_corpus, graph_measure, report
+from benchmarks import bus, episodes, goals, graph_corpus, graph_measure, report
 from benchmarks.beside import Beside
+from benchmarks.episodes import EpisodeTarget, measure_episodes, prepare_episodes
 from benchmarks.graph_measure import GraphTarget, measure_graph
 from benchmarks.graph_prepare import REAL_VECTORS, prepare_graph
 from benchmarks.mcp_client import BenchmarkError, Server, StdioClient
@@ -47,7 +50,14 @@ from mnemolog.infra.kafka.broker import BrokerError
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "bench"
 RESULTS = ROOT / "benchmarks" / "results"
-PARTS = ("robot.operations", "robot.start", "robot.scale", "graph.operations", "bus.operations")
+PARTS = (
+    "robot.operations",
+    "robot.start",
+    "robot.scale",
+    "graph.operations",
+    "episodes.operations",
+    "bus.operations",
+)
 FAMILIES = tuple(dict.fromkeys(part.split(".")[0] for part in PARTS))
 SYSTEMS = (mnemolog.NAME, robotmem.NAME, server_memory.NAME)
 CLIENT = (
@@ -67,6 +77,7 @@ class Bench:
     ) -> None:
         self.plan: Plan = QUICK if quick else FULL
         self.graph_plan = graph_measure.QUICK if quick else graph_measure.FULL
+        self.episode_plan = episodes.QUICK if quick else episodes.FULL
         self.bus_plan = bus.QUICK if quick else bus.FULL
         self.systems = systems
         self._robotmem: tuple[Path, Path] | None = None
@@ -152,6 +163,23 @@ class Bench:
             f"past {REAL_VECTORS} are mixtures"
         )
 
+    def episodes(self) -> None:
+        """Searches among episodes at each size, writes beside the graph's, code beside Deno."""
+        if mnemolog.NAME not in self.systems:
+            return
+        servers = []
+        for size in self.episode_plan.sizes:
+            server = self._server(mnemolog.NAME, f"episodes-{size}")
+            with self._progress() as progress:
+                task = progress.add_task(f"preparing {size:,} episodes", total=size)
+                prepare_episodes(server.directory, size, partial(progress.advance, task))
+            servers.append((server, size))
+        with ExitStack() as stack:
+            targets = [EpisodeTarget(self._opened(stack, server), size) for server, size in servers]
+            self._say("measuring episodes")
+            measure_episodes(targets, self.episode_plan, self.work)
+            self._keep(targets)
+
     def bus(self) -> None:
         """The service on Kafka beside the embedded one."""
         if mnemolog.NAME not in self.systems:
@@ -166,7 +194,7 @@ class Bench:
             prepare_graph(server.directory, file, lambda more: progress.advance(task, more))
         return server
 
-    def _keep(self, targets: Sequence[Target | GraphTarget]) -> None:
+    def _keep(self, targets: Sequence[Target | GraphTarget | EpisodeTarget]) -> None:
         for target in targets:
             self.results.figures += target.figures()
             self.results.checks += target.checks()
@@ -274,7 +302,14 @@ def main(
                 if beside is None
                 else Beside(beside, quick, work, results, progress_console)
             )
-            steps = (bench.operations, bench.start, bench.scale, bench.graph, bench.bus)
+            steps = (
+                bench.operations,
+                bench.start,
+                bench.scale,
+                bench.graph,
+                bench.episodes,
+                bench.bus,
+            )
             actions = dict(zip(PARTS, steps, strict=True))
             for part in parts:
                 actions[part]()
