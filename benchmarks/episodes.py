@@ -270,7 +270,7 @@ class EpisodeTarget:
         """In the sandbox, then the same in `file` without it."""
         asked = {"code": CODE, "context": {"task": "double", "input": [1, 2, 3, 4, 5]}}
         body = self._call(EXECUTE_CODE, "execute_agent_code", asked)
-        self._check("code doubled", body == [2, 4, 6, 8, 10])
+        self._check("code doubled", body["items"] == [2, 4, 6, 8, 10])
         deno = find_deno()
         if deno is None:
             raise BenchmarkError("Deno is missing: make setup")

@@ -75,10 +75,7 @@ def _graph(results: Results) -> list[Goal]:
 def _episodes(results: Results) -> list[Goal]:
     grown = (QUERY_MEMORY, SEARCH_PATTERNS)
     return [
-        *(
-            _growth(results, op, SMALL, LARGE, GROWTH_LIMIT)
-            for op in (QUERY_MEMORY, SEARCH_PATTERNS)
-        ),
+        *(_growth(results, op, SMALL, LARGE, GROWTH_LIMIT) for op in grown),
         *(
             _within(results, op, GRAPH_WRITE, COMPARED_AT, EPISODE_WRITE_LIMIT)
             for op in (CREATE_EPISODE, ADD_STEP, COMPLETE_EPISODE)

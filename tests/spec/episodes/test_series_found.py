@@ -175,8 +175,8 @@ def test_a_copy_is_told_wholly_by_what_it_copies() -> None:
     assert found[0]["strength"] > 0.99
 
 
-def test_the_test_is_that_of_statsmodels() -> None:
-    """It has no straight line and no untested lag, so it is shown what is left beside them."""
+def test_the_p_value_is_that_of_statsmodels() -> None:
+    """Of two of its regressions: its own Granger test has no straight line and no untested lag."""
     from statsmodels.regression.linear_model import OLS
 
     cause, effect = noise(0, 100), noise(1, 100)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mnemolog.events.arguments import Refused
@@ -207,6 +207,7 @@ def any_series(draw: st.DrawFn) -> dict[str, list[float]]:
     return {f"v{n}": draw(draw(kinds.map(lambda kind: LISTS[kind](count)))) for n in range(names)}
 
 
+@example({"a": [0, 0, 1, 1.7976931348623157e308, -1.7976931348623157e308]}, "predictive", Config())
 @settings(max_examples=40, derandomize=True)
 @given(any_series(), st.sampled_from(["statistical", "predictive", "comprehensive"]), CONFIGS)
 def test_whatever_is_taken_gives_one_finite_reply(
@@ -225,6 +226,17 @@ def test_whatever_is_taken_gives_one_finite_reply(
             assert low <= middle <= high
     for one in found.get("statistical_results", {}).get("correlations", []):
         assert -1 <= one["confidence_interval"][0] <= one["confidence_interval"][1] <= 1
+
+
+def test_certainty_has_finite_bounds() -> None:
+    """A line without noise has no errors to be multiplied by the infinite."""
+    config = Config(significance_level=5e-324)
+    found = analyse({"a": [0, 1, 2, 3, 4], "b": FIVE}, "comprehensive", config)
+    json.dumps(found, allow_nan=False)
+    assert found["predictive_results"]["anomalies"][0]["anomaly_indices"] == []
+    line, other = found["predictive_results"]["forecasts"]
+    assert line["lower_bounds"] == line["upper_bounds"] == [float(n) for n in range(5, 15)]
+    assert other["lower_bounds"][0] < -100 < 100 < other["upper_bounds"][0]
 
 
 @pytest.mark.parametrize("factor", [1e-290, 1e-6, 1e300])

@@ -62,7 +62,7 @@ def lags_for(count: int) -> int:
 
 def granger(cause: Numbers, effect: Numbers) -> Test:
     """The F test of the cause's lags together. statsmodels' own takes milliseconds for each of
-    them, and stops at series that explain each other wholly; a test compares the two.
+    them, and fails at a pair that fits perfectly.
 
     After Toda and Yamamoto one lag more of both is in the regression and not tested, so that the
     test holds for series that wander, such as running totals.

@@ -18,6 +18,8 @@ from mnemolog.services.families.episodes.answering.series.numbers import (
 
 _FEWEST = 3.0
 """Independent points that are left however much the series follow themselves."""
+_LEAST_LEVEL = 1e-9
+"""Below it an interval holds with certainty, so everything is in it."""
 
 
 def correlations(variables: Sequence[Variable], level: float) -> list[dict[str, Any]]:
@@ -79,7 +81,7 @@ def _interval(coefficient: float, count: float, level: float) -> list[float]:
     """Fisher's."""
     from scipy.stats import norm
 
-    if count <= 3.0:
+    if count <= 3.0 or level < _LEAST_LEVEL:
         return [-1.0, 1.0]
     if abs(coefficient) == 1.0:
         return [coefficient, coefficient]

@@ -25,6 +25,9 @@ _NEWEST = 300
 _LEAST_SQUARES = 1e-20
 """Of a fit that is exact but for rounding, for each point."""
 
+_LEAST_LEVEL = 1e-9
+"""Bounds that hold with certainty would be infinitely far."""
+
 
 class Fit(NamedTuple):
     method: str
@@ -51,6 +54,7 @@ def forecasts(variables: Sequence[Variable], horizon: int, level: float) -> list
 def _forecast(variable: Variable, horizon: int, level: float) -> dict[str, Any]:
     from scipy.stats import t
 
+    level = max(level, _LEAST_LEVEL)
     values = variable.values
     if variable.constant:
         best = Fit("constant", 1, 0.0, np.zeros(horizon), np.zeros(horizon))

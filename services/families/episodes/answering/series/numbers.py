@@ -113,6 +113,10 @@ def running_median(values: Numbers, window: int) -> Numbers:
 
 def spread(values: Numbers) -> float:
     """The standard deviation as far as most values tell: by the median absolute deviation, or the
-    mean one where more than half of the values are the same."""
+    mean one where more than half of the values are the same. 0 where only rounding is left, on a
+    scale of -1 to 1."""
     off = np.abs(values - np.median(values))
-    return float(MAD_TO_SIGMA * np.median(off) or 1.2533141373155 * off.mean())
+    for deviation in (MAD_TO_SIGMA * float(np.median(off)), 1.2533141373155 * float(off.mean())):
+        if deviation > _ROUNDING:
+            return deviation
+    return 0.0
