@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.bus.episode_script import EpisodeScript
+
 Reply = dict[str, Any]
 Play = Callable[[str, Reply], Awaitable[Reply]]
 
@@ -52,6 +54,7 @@ class Script:
         self._relations: list[int] = []
         self._number = 0
         self._file = directory / "memory.jsonl"
+        self._episodes = EpisodeScript(self._chance, self._text)
 
     async def play(self, play: Play) -> list[Reply]:
         replies = []
@@ -86,17 +89,20 @@ class Script:
             (4, self._upkeep),
             (1, self._migrate),
             (3, self._wrong),
+            *self._episodes.makers,
         ]
         weights = [weight for weight, _ in makers]
         for _, maker in makers:  # Every one of them comes, however short the script is.
             yield maker()
         yield from self._upkeeps(self._name())
+        yield from self._episodes.every()
         while self._left > 0:
             self._left -= 1
             (maker,) = self._chance.choices([maker for _, maker in makers], weights)
             yield maker()
 
     def _learn_from(self, tool: str, reply: Reply) -> None:
+        self._episodes.learn_from(tool, reply)
         if tool in ("learn", "save_perception") and "memory_id" in reply:
             self._memories.append(reply["memory_id"])
         if tool == "start_session" and "session_id" in reply:

@@ -19,6 +19,7 @@ import pytest
 from mnemolog.infra.embedder.catalogue import Model
 from mnemolog.infra.kafka.broker import Broker
 from mnemolog.infra.settings import Settings
+from mnemolog.projections.episodes.state import EPISODE, PATTERN
 from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.services.api import Answer, Request, own_files
 from mnemolog.services.late import Queue
@@ -96,8 +97,10 @@ def _partition(answer: Answer) -> int:
 
 
 def _without_times(reply: Any) -> Any:
-    """A recall tells how long it took; nothing else may differ."""
-    reply.pop("query_ms", None)
+    """How long it took is told by a recall, by code and by a test of embeddings; nothing else may
+    differ."""
+    for name in ("query_ms", "execution_time_ms", "latency_ms"):
+        reply.pop(name, None)
     return reply
 
 
@@ -106,16 +109,24 @@ async def _described(nodes: list[Node]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     for node in nodes:
         for state in node.projections.states:
-            for kind in (ENTITY, REFLECTION):
-                while await asyncio.to_thread(_pending, node, state.partition, kind):
-                    assert time.monotonic() < deadline, "entities wait to be described"
+            for space, kind in DESCRIBED:
+                while await asyncio.to_thread(_pending, node, state.partition, space, kind):
+                    assert time.monotonic() < deadline, "things wait to be described"
                     await asyncio.sleep(0.002)
 
 
-def _pending(node: Node, partition: int, kind: str) -> int:
+DESCRIBED = (
+    ("default/graph", ENTITY),
+    ("default/graph", REFLECTION),
+    ("default/episodes", EPISODE),
+    ("default/episodes", PATTERN),
+)
+
+
+def _pending(node: Node, partition: int, space: str, kind: str) -> int:
     with node.using.shared():
         view = node.projections.states[partition].reader()
-        return node.late.pending(view, "default/graph", kind).count
+        return node.late.pending(view, space, kind).count
 
 
 def _settings(data: Path, **more: Any) -> Settings:
