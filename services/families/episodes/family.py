@@ -10,8 +10,10 @@ from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, epi
 from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
 from mnemolog.services.families.episodes.answering import episodes as looking
-from mnemolog.services.families.episodes.answering import query
-from mnemolog.services.families.episodes.deciding import episodes
+from mnemolog.services.families.episodes.answering import graph, query
+from mnemolog.services.families.episodes.answering import relationships as related
+from mnemolog.services.families.episodes.answering import tags as tagged
+from mnemolog.services.families.episodes.deciding import episodes, relationships, tags
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.families.episodes.problems import in_codes
@@ -90,11 +92,104 @@ EMBEDDING_TOOLS: tuple[Tool, ...] = (
     ),
 )
 
+TAG_TOOLS: tuple[Tool, ...] = (
+    adds(
+        "add_episode_tags",
+        asked.AddEpisodeTags,
+        _in_episodes,
+        tags.decide_add_tags,
+        idempotent=True,
+    ),
+    destroys(
+        "remove_episode_tags",
+        asked.RemoveEpisodeTags,
+        _in_episodes,
+        tags.decide_remove_tags,
+        idempotent=True,
+    ),
+    destroys(
+        "set_episode_tags",
+        asked.SetEpisodeTags,
+        _in_episodes,
+        tags.decide_set_tags,
+        idempotent=True,
+    ),
+    reads(
+        "get_episode_tags", asked.GetEpisodeTags, _in_episodes, decide_looked, tagged.answer_tags
+    ),
+    reads(
+        "search_episodes_by_tags",
+        asked.SearchEpisodesByTags,
+        _in_episodes,
+        decide_looked,
+        tagged.answer_tagged,
+    ),
+)
+
+RELATIONSHIP_TOOLS: tuple[Tool, ...] = (
+    adds(
+        "add_episode_relationship",
+        asked.AddEpisodeRelationship,
+        _in_episodes,
+        relationships.decide_relate,
+        idempotent=False,
+    ),
+    destroys(
+        "remove_episode_relationship",
+        asked.RemoveEpisodeRelationship,
+        _in_episodes,
+        relationships.decide_unrelate,
+        idempotent=False,
+    ),
+    reads(
+        "get_episode_relationships",
+        asked.GetEpisodeRelationships,
+        _in_episodes,
+        decide_looked,
+        related.answer_relationships,
+    ),
+    reads(
+        "find_related_episodes",
+        asked.FindRelatedEpisodes,
+        _in_episodes,
+        decide_looked,
+        related.answer_related,
+    ),
+    reads(
+        "check_relationship_exists",
+        asked.CheckRelationshipExists,
+        _in_episodes,
+        decide_looked,
+        related.answer_exists,
+    ),
+    reads(
+        "get_dependency_graph",
+        asked.GetDependencyGraph,
+        _in_episodes,
+        decide_looked,
+        graph.answer_graph,
+    ),
+    reads(
+        "validate_no_cycles",
+        asked.ValidateNoCycles,
+        _in_episodes,
+        decide_looked,
+        related.answer_no_cycles,
+    ),
+    reads(
+        "get_topological_order",
+        asked.GetTopologicalOrder,
+        _in_episodes,
+        decide_looked,
+        graph.answer_order,
+    ),
+)
+
 FAMILY = Family(
     name=NAME,
     introduction=INTRODUCTION,
     projection=PROJECTION,
-    tools=(*EPISODE_TOOLS, *EMBEDDING_TOOLS),
+    tools=(*EPISODE_TOOLS, *TAG_TOOLS, *RELATIONSHIP_TOOLS, *EMBEDDING_TOOLS),
     spaces=Spaces(
         path=NAME,
         words=NAME,
