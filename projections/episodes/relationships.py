@@ -57,6 +57,44 @@ def incoming(
     return _touching(view, "target", numbers, kinds)
 
 
+def among(
+    view: View, numbers: Collection[int], kinds: Collection[str] = (), limit: int = -1
+) -> list[Relationship]:
+    """Relationships between these episodes, of these types, or of any; at most `limit` of them."""
+    these, which = marks(numbers), _of(kinds)
+    sql = (
+        f"{_SELECT} WHERE source IN ({these}) AND target IN ({these}){which}"
+        " ORDER BY relationship.id LIMIT ?"
+    )
+    return [Relationship(*row) for row in view.all(sql, *numbers, *numbers, *kinds, limit)]
+
+
+def links(view: View, numbers: Collection[int], kind: str, limit: int) -> list[tuple[int, int]]:
+    """Source and target of relationships of a type that begin at one of these episodes, at most
+    `limit` of them."""
+    sql = (
+        f"SELECT source, target FROM relationship WHERE source IN ({marks(numbers)}) AND type = ?"
+        " ORDER BY source, target LIMIT ?"
+    )
+    return view.all(sql, *numbers, kind, limit)
+
+
+def is_led_to(view: View, episode: int, kind: str) -> bool:
+    """Whether a relationship of a type leads to the episode."""
+    sql = "SELECT 1 FROM relationship WHERE target = ? AND type = ? LIMIT 1"
+    return view.one(sql, episode, kind) is not None
+
+
+def neighbours(view: View, numbers: Collection[int], limit: int) -> list[int]:
+    """Episodes that are related to one of these, in either direction; at most `limit` of them."""
+    these = marks(numbers)
+    sql = (
+        f"SELECT target FROM relationship WHERE source IN ({these})"
+        f" UNION SELECT source FROM relationship WHERE target IN ({these}) ORDER BY 1 LIMIT ?"
+    )
+    return [row[0] for row in view.all(sql, *numbers, *numbers, limit)]
+
+
 def count_of(view: View, episode: int) -> int:
     sql = "SELECT count(*) FROM relationship WHERE source = ? OR target = ?"
     return int(view.one(sql, episode, episode)[0])
@@ -65,6 +103,9 @@ def count_of(view: View, episode: int) -> int:
 def _touching(
     view: View, end: str, numbers: Collection[int], kinds: Collection[str]
 ) -> list[Relationship]:
-    which = f" AND type IN ({marks(kinds)})" if kinds else ""
-    sql = f"{_SELECT} WHERE {end} IN ({marks(numbers)}){which} ORDER BY relationship.id"
+    sql = f"{_SELECT} WHERE {end} IN ({marks(numbers)}){_of(kinds)} ORDER BY relationship.id"
     return [Relationship(*row) for row in view.all(sql, *numbers, *kinds)]
+
+
+def _of(kinds: Collection[str]) -> str:
+    return f" AND type IN ({marks(kinds)})" if kinds else ""

@@ -42,8 +42,8 @@ CREATE TABLE relationship (
   created_at_us INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX relationship_uuid ON relationship (space, uuid);
-CREATE UNIQUE INDEX relationship_once ON relationship (source, target, type);
-CREATE INDEX relationship_target ON relationship (target, type);
+CREATE UNIQUE INDEX relationship_once ON relationship (source, type, target);
+CREATE INDEX relationship_target ON relationship (target, type, source);
 """
 
 CANONICAL = {

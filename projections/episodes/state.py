@@ -189,6 +189,20 @@ def _where(space: int, wanted: Wanted) -> tuple[str, list[Any]]:
 # --- tags ----------------------------------------------------------------------------------------
 
 
+def tagged(
+    view: View, space: int, wanted: Collection[str], every: bool, limit: int
+) -> tuple[int, list[Episode]]:
+    """How many episodes have one of these tags, or every one, and the newest of them."""
+    having = (
+        f"SELECT episode FROM episode_tag WHERE space = ? AND tag IN ({marks(wanted)})"
+        " GROUP BY episode HAVING count(*) >= ?"
+    )
+    given = (space, *wanted, len(wanted) if every else 1)
+    total = int(view.one(f"SELECT count(*) FROM ({having})", *given)[0])
+    sql = f"SELECT * FROM episode WHERE id IN ({having}) ORDER BY {_ORDERS['newest']} LIMIT ?"
+    return total, [Episode(*row) for row in view.all(sql, *given, limit)]
+
+
 def tags(view: View, episode: int) -> list[str]:
     """In alphabetical order."""
     rows = view.all("SELECT tag FROM episode_tag WHERE episode = ? ORDER BY tag", episode)

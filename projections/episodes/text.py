@@ -11,10 +11,11 @@ from mnemolog.events.episodes import (
     EpisodeCreated,
     EpisodeDeleted,
     EpisodeTagged,
+    Outcome,
     PatternFound,
 )
 from mnemolog.projections.described import index_space
-from mnemolog.projections.episodes.state import EPISODE, PATTERN
+from mnemolog.projections.episodes.state import EPISODE, PATTERN, Episode
 from mnemolog.projections.ports import PutText, Remove
 from mnemolog.projections.projection import TextOf
 
@@ -30,6 +31,20 @@ def about(
     """What an episode is found by."""
     words = [domain, task_type.replace("_", " "), language or "", framework or "", *tags]
     return f"{description}\n{' '.join(word for word in words if word)}"
+
+
+def text_of(episode: Episode, tags: Iterable[str], outcome: Outcome | None) -> str:
+    """What an episode is found by in words, its end included."""
+    text = about(
+        episode.description,
+        episode.domain,
+        episode.task_type,
+        episode.language,
+        episode.framework,
+        tags,
+    )
+    ended = [] if outcome is None else [outcome.verdict, outcome.reason, outcome.error_details]
+    return "\n".join([text, *(one for one in ended if one)])
 
 
 def _created(fact: EpisodeCreated, decision: Decision) -> list[PutText]:

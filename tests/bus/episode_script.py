@@ -20,11 +20,6 @@ _CODE = (
     "task.length",
     "await Promise.resolve(3)",
 )
-    "input.map(x => x * 2)",
-    "throw new Error('no')",
-    "task.length",
-    "await Promise.resolve(3)",
-)
 
 
 class EpisodeScript:

@@ -2,141 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mnemolog.events import episodes as asked
 from mnemolog.projections.episodes import PROJECTION
 from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, episodes_space
-from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
-from mnemolog.services.families.episodes.answering import analysing, monitoring, query
-from mnemolog.services.families.episodes.answering import episodes as looking
-from mnemolog.services.families.episodes.deciding import code, episodes
-from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.families.episodes.problems import STORAGE, TIMEOUT, in_codes
 from mnemolog.services.families.episodes.rules import EpisodeRules
+from mnemolog.services.families.episodes.tools import TOOLS
 from mnemolog.services.family import Codes, Family, Spaces
 from mnemolog.services.late import Queue
-
-
-def _in_episodes(tenant: str, args: Any) -> Place:
-    return Place(episodes_space(tenant))
 
 
 def _space_named(tenant: str, name: str) -> str | None:
     return episodes_space(tenant) if name == NAME else None
 
 
-EPISODE_TOOLS: tuple[Tool, ...] = (
-    adds(
-        "create_episode",
-        asked.CreateEpisode,
-        _in_episodes,
-        episodes.decide_create,
-        idempotent=False,
-    ),
-    adds(
-        "add_episode_step",
-        asked.AddEpisodeStep,
-        _in_episodes,
-        episodes.decide_step,
-        idempotent=False,
-    ),
-    adds(
-        "complete_episode",
-        asked.CompleteEpisode,
-        _in_episodes,
-        episodes.decide_complete,
-        idempotent=False,
-    ),
-    destroys(
-        "delete_episode",
-        asked.DeleteEpisode,
-        _in_episodes,
-        episodes.decide_delete,
-        idempotent=False,
-    ),
-    reads("get_episode", asked.GetEpisode, _in_episodes, decide_looked, looking.answer_get),
-    reads(
-        "get_episode_timeline",
-        asked.GetEpisodeTimeline,
-        _in_episodes,
-        decide_looked,
-        looking.answer_timeline,
-    ),
-    reads("bulk_episodes", asked.BulkEpisodes, _in_episodes, decide_looked, looking.answer_bulk),
-    reads("query_memory", asked.QueryMemory, _in_episodes, decide_looked, query.answer_query),
-)
-
-EMBEDDING_TOOLS: tuple[Tool, ...] = (
-    reads(
-        "query_semantic_memory",
-        asked.QuerySemanticMemory,
-        _in_episodes,
-        decide_looked,
-        query.answer_semantic,
-        awaits=EPISODE,
-    ),
-    adds(
-        describe.NAME,
-        describe.DescribeEpisodes,
-        describe.place,
-        describe.decide_describe,
-        idempotent=False,
-        internal=True,
-        texts=describe.texts,
-        heavy=True,
-    ),
-)
-
-ANALYSIS_TOOLS: tuple[Tool, ...] = (
-    reads(
-        "advanced_pattern_analysis",
-        asked.AdvancedPatternAnalysis,
-        _in_episodes,
-        decide_looked,
-        analysing.answer_analysis,
-        heavy=True,
-    ),
-)
-
-MONITORING_TOOLS: tuple[Tool, ...] = (
-    reads("health_check", asked.HealthCheck, _in_episodes, decide_looked, monitoring.answer_health),
-    reads("get_metrics", asked.GetMetrics, _in_episodes, decide_looked, monitoring.answer_metrics),
-    reads(
-        "quality_metrics",
-        asked.QualityMetrics,
-        _in_episodes,
-        decide_looked,
-        monitoring.answer_quality,
-    ),
-)
-
-CODE_TOOLS: tuple[Tool, ...] = (
-    adds(
-        "execute_agent_code",
-        asked.ExecuteAgentCode,
-        _in_episodes,
-        code.decide_execute,
-        idempotent=False,
-        carry_out=code.carry_out,
-        says=code.value_of,
-        at_once=code.AT_ONCE,
-    ),
-)
-
 FAMILY = Family(
     name=NAME,
     introduction=INTRODUCTION,
     projection=PROJECTION,
-    tools=(
-        *EPISODE_TOOLS,
-        *ANALYSIS_TOOLS,
-        *EMBEDDING_TOOLS,
-        *MONITORING_TOOLS,
-        *CODE_TOOLS,
-    ),
+    tools=TOOLS,
     spaces=Spaces(
         path=NAME,
         words=NAME,

@@ -17,9 +17,9 @@ MAX_VALUE_BYTES = 200
 """Of a wrong value, told back as it came; of a larger one, how it begins."""
 
 
-def invalid(field: str, issue: str, value: Any = None) -> Refused:
-    """An argument that cannot be taken."""
-    data = {"field": field, "issue": issue, "value": _told(value)}
+def invalid(field: str, issue: str, value: Any = None, **more: Any) -> Refused:
+    """An argument that cannot be taken; `more` is what the error says besides."""
+    data = {"field": field, "issue": issue, "value": _told(value), **more}
     return Refused(f"Validation error: {field} {issue}".strip(), code=VALIDATION, data=data)
 
 

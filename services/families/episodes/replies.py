@@ -1,4 +1,4 @@
-"""How episodes, steps and patterns are shown in replies."""
+"""How episodes, steps, patterns and relationships are shown in replies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from mnemolog.projections.episodes import patterns as known
 from mnemolog.projections.episodes import state
 from mnemolog.projections.episodes.patterns import Pattern
+from mnemolog.projections.episodes.relationships import Relationship
 from mnemolog.projections.episodes.state import Episode, Step
 from mnemolog.projections.state.view import View
 from mnemolog.projections.times import zoned
@@ -86,6 +87,19 @@ def shown_pattern(pattern: Pattern) -> dict[str, Any]:
         "last_seen": zoned(pattern.last_at_us),
     }
     return row
+
+
+def shown_relationship(one: Relationship) -> dict[str, Any]:
+    return {
+        "id": one.uuid,
+        "from": one.source_id,
+        "to": one.target_id,
+        "relationship_type": one.type,
+        "reason": one.reason,
+        "priority": one.priority,
+        "created_by": one.created_by,
+        "created_at": zoned(one.created_at_us),
+    }
 
 
 def whole_episode(view: View, episode: Episode) -> dict[str, Any]:

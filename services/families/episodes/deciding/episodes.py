@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from mnemolog.events.episodes import (
 from mnemolog.events.ids import uuid_of
 from mnemolog.projections.episodes import patterns as known
 from mnemolog.projections.episodes import relationships, state
-from mnemolog.projections.episodes.text import about
+from mnemolog.projections.episodes.text import text_of
 from mnemolog.projections.times import zoned
 from mnemolog.services.decider.tool import Decided
 from mnemolog.services.families.episodes.deciding.learning.patterns import Shown, patterns
@@ -149,20 +148,6 @@ def decide_delete(ctx: Context, args: DeleteEpisode) -> Decided:
     )
     reply = {"success": True, "episode_id": episode.uuid, "message": "Episode deleted"}
     return Decided(space, [fact], reply)
-
-
-def text_of(episode: state.Episode, tags: Sequence[str], outcome: Outcome | None) -> str:
-    """What an episode is found by in words, its end included."""
-    text = about(
-        episode.description,
-        episode.domain,
-        episode.task_type,
-        episode.language,
-        episode.framework,
-        tags,
-    )
-    ended = [] if outcome is None else [outcome.verdict, outcome.reason, outcome.error_details]
-    return "\n".join([text, *(one for one in ended if one)])
 
 
 def _evidence(ctx: Context, run: Run, shown: list[Shown], success: float) -> list[Fact]:
