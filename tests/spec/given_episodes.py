@@ -88,11 +88,10 @@ def delete(episode_id: str, **more: Any) -> Ask:
 
 
 class Episodes(Scenario):
-    """A partition from nothing; `answer` is what the last read told its caller, `refusal` how it
-    was refused. `queries` are the vectors of what is searched for."""
+    """A partition from nothing; `answer` is what the last read told its caller, `queries` are the
+    vectors of what is searched for."""
 
     answer: Reply
-    refusal: Refused | None
 
     def __init__(self, directory: Path, *, has_model: bool = True) -> None:
         super().__init__(model=MODEL if has_model else None)
@@ -159,7 +158,6 @@ class Episodes(Scenario):
 
     def when(self, asked: Ask) -> Self:
         tool = self.catalogue.tools.get(asked.tool)
-        self.refusal = None
         if tool is not None and tool.answer is not None and asked.answered is None:
             found = self._answered(asked)
             if isinstance(found, Refusal):
@@ -192,13 +190,13 @@ class Episodes(Scenario):
         assert not self.decision.refused, self.reply
         return self
 
-    def then_refused_with(self, code: int, field: str | None = None) -> Self:
-        """The call is refused with this code, for the sake of this field."""
-        self.then_refused("…")
-        assert self.refusal is not None and self.refusal.code == code, self.refusal
-        if field is not None:
-            assert self.refusal.data["field"] == field, self.refusal.data
-        return self
+    def then_refused_with(self, code: int, **data: Any) -> Self:
+        """The call is refused with this code and, among other things, this data."""
+        decision = self._decided()
+        assert decision.refused, f"not refused: {decision.reply.decode()}"
+        assert decision.code == code, decision.reply
+        assert {name: self.reply.get(name) for name in data} == data
+        return self.then_nothing_changed()
 
     # what there is now
 
@@ -233,7 +231,6 @@ class Episodes(Scenario):
         )
         read = self.catalogue.read(call, self.state.partitions)
         if read.refused is not None:
-            self.refusal = read.refused
             return None
         assert read.tool is not None and read.tool.answer is not None
         has_model = self.model is not None
@@ -248,7 +245,6 @@ class Episodes(Scenario):
         try:
             found = read.tool.answer(reader, read.call, read.args)
         except Refused as refused:
-            self.refusal = refused
             return Refusal(refused.sentence, refused.code, dict(refused.data))
         self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
         return Answered(ids=found.ids, mode=found.mode)

@@ -10,7 +10,7 @@ from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, epi
 from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
 from mnemolog.services.families.episodes.answering import episodes as looking
-from mnemolog.services.families.episodes.answering import query
+from mnemolog.services.families.episodes.answering import patterns, query
 from mnemolog.services.families.episodes.deciding import episodes
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
@@ -69,6 +69,32 @@ EPISODE_TOOLS: tuple[Tool, ...] = (
     reads("query_memory", asked.QueryMemory, _in_episodes, decide_looked, query.answer_query),
 )
 
+PATTERN_TOOLS: tuple[Tool, ...] = (
+    reads(
+        "analyze_patterns",
+        asked.AnalyzePatterns,
+        _in_episodes,
+        decide_looked,
+        patterns.answer_analyze,
+    ),
+    reads(
+        "search_patterns",
+        asked.SearchPatterns,
+        _in_episodes,
+        decide_looked,
+        patterns.answer_search,
+        awaits=PATTERN,
+    ),
+    reads(
+        "recommend_patterns",
+        asked.RecommendPatterns,
+        _in_episodes,
+        decide_looked,
+        patterns.answer_recommend,
+        awaits=PATTERN,
+    ),
+)
+
 EMBEDDING_TOOLS: tuple[Tool, ...] = (
     reads(
         "query_semantic_memory",
@@ -94,7 +120,7 @@ FAMILY = Family(
     name=NAME,
     introduction=INTRODUCTION,
     projection=PROJECTION,
-    tools=(*EPISODE_TOOLS, *EMBEDDING_TOOLS),
+    tools=(*EPISODE_TOOLS, *PATTERN_TOOLS, *EMBEDDING_TOOLS),
     spaces=Spaces(
         path=NAME,
         words=NAME,
