@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -172,8 +173,8 @@ def _seen(view: Writable, fact: PatternSeen, moment: Moment, decision: Decision)
 
 
 def _count(view: Writable, pattern: int) -> None:
-    """Some of its evidence is gone: what is left counts. Added up in the order it came, so that a
-    sum of shares comes out the same."""
+    """Some of its evidence is gone: what is left counts. Added up exactly, so that a sum of shares
+    comes out the same whatever adds it up."""
     rows = view.all(
         "SELECT success, at_us FROM evidence WHERE pattern = ? ORDER BY at_us, episode", pattern
     )
@@ -181,7 +182,7 @@ def _count(view: Writable, pattern: int) -> None:
         "UPDATE pattern SET occurrences = ?, successes = ?, first_at_us = ?, last_at_us = ?"
         " WHERE id = ?",
         len(rows),
-        sum(row[0] for row in rows),
+        math.fsum(row[0] for row in rows),
         rows[0][1],
         rows[-1][1],
         pattern,

@@ -79,25 +79,41 @@ def only_from(view: View, episode: int) -> list[int]:
     return [row[0] for row in view.all(sql, episode)]
 
 
+class Summary(msgspec.Struct, frozen=True):
+    """What patterns come to together; `tools` are those that most of them are about, each with how
+    many."""
+
+    count: int
+    success_rate: float | None
+    tools: list[tuple[str, int]]
+
+
 def patterns_for(
-    view: View,
-    space: int,
-    *,
-    domain: str | None = None,
-    task_type: str | None = None,
-    limit: int,
+    view: View, space: int, task_type: str, min_success_rate: float, limit: int
 ) -> list[Pattern]:
-    """Those with most evidence first."""
-    terms, given = ["space = ?"], []
-    for name, value in (("domain", domain), ("task_type", task_type)):
-        if value is not None:
-            terms.append(f"{name} = ?")
-            given.append(value)
+    """Of a type of task, those with most evidence first."""
     sql = (
-        f"SELECT * FROM pattern WHERE {' AND '.join(terms)}"
-        " ORDER BY occurrences DESC, successes DESC, id LIMIT ?"
+        f"SELECT * FROM pattern WHERE {_GOOD} ORDER BY occurrences DESC, successes DESC, id LIMIT ?"
     )
-    return [Pattern(*row) for row in view.all(sql, space, *given, limit)]
+    rows = view.all(sql, space, task_type, min_success_rate, limit)
+    return [Pattern(*row) for row in rows]
+
+
+def summary(view: View, space: int, task_type: str, min_success_rate: float, tools: int) -> Summary:
+    """As `patterns_for`, all of them together."""
+    given = (space, task_type, min_success_rate)
+    count, rate = view.one(
+        f"SELECT count(*), avg(successes / occurrences) FROM pattern WHERE {_GOOD}", *given
+    )
+    sql = (
+        "SELECT json_each.value, count(DISTINCT pattern.id) FROM pattern, json_each(pattern.tools)"
+        f" WHERE {_GOOD} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
+    )
+    return Summary(count, rate, [tuple(row) for row in view.all(sql, *given, tools)])
+
+
+# A hair's breadth, as 0.7 times 10 is not 7 to everybody.
+_GOOD = "space = ? AND task_type = ? AND successes >= ? * occurrences - 1e-9"
 
 
 def evidence(view: View, pattern: int) -> list[Evidence]:
@@ -106,15 +122,28 @@ def evidence(view: View, pattern: int) -> list[Evidence]:
     return [Evidence(*row) for row in view.all(sql, pattern)]
 
 
-def evidence_between(
+class Shown(msgspec.Struct, frozen=True):
+    """How many of some episodes showed a pattern, and how many of these succeeded, in shares."""
+
+    pattern: int
+    episodes: int
+    successes: float
+
+    @property
+    def success_rate(self) -> float:
+        return self.successes / self.episodes
+
+
+def shown_between(
     view: View,
     space: int,
     domain: str,
     task_type: str | None,
     since_us: int | None,
     until_us: int | None,
-) -> list[Evidence]:
-    """What episodes of a domain, completed within a time, are evidence of."""
+    min_episodes: int,
+) -> list[Shown]:
+    """What so many of a domain's episodes showed that were completed within a time."""
     terms, given = ["pattern.space = ?", "pattern.domain = ?"], [space, domain]
     for term, value in (
         ("pattern.task_type = ?", task_type),
@@ -125,7 +154,9 @@ def evidence_between(
             terms.append(term)
             given.append(value)
     sql = (
-        "SELECT evidence.* FROM pattern JOIN evidence ON evidence.pattern = pattern.id"
-        f" WHERE {' AND '.join(terms)} ORDER BY evidence.pattern, evidence.at_us, evidence.episode"
+        "SELECT evidence.pattern, count(*), sum(evidence.success)"
+        " FROM pattern JOIN evidence ON evidence.pattern = pattern.id"
+        f" WHERE pattern.occurrences >= ? AND {' AND '.join(terms)}"
+        " GROUP BY evidence.pattern HAVING count(*) >= ? ORDER BY evidence.pattern"
     )
-    return [Evidence(*row) for row in view.all(sql, *given)]
+    return [Shown(*row) for row in view.all(sql, min_episodes, *given, min_episodes)]

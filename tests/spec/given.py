@@ -206,7 +206,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 _ENVELOPE = ("at_us", "tenant", "key", "call_id", "answered", "refused", "vectors")
 
 
-def ask(tool: str, **given: Any) -> Ask:
+def ask(tool: str, /, **given: Any) -> Ask:
     """`tool` with the arguments given; what belongs to the envelope goes there."""
     envelope = {name: given.pop(name) for name in _ENVELOPE if name in given}
     return Ask(tool=tool, arguments=msgspec.json.encode(given), **envelope)

@@ -15,6 +15,7 @@ from mnemolog.services.families.episodes.answering import (
     analysing,
     graph,
     monitoring,
+    patterns,
     query,
 )
 from mnemolog.services.families.episodes.answering import episodes as looking
@@ -56,6 +57,9 @@ EPISODES = (
 )
 
 PATTERNS = (
+    _reads("analyze_patterns", asked.AnalyzePatterns, patterns.answer_analyze),
+    _reads("search_patterns", asked.SearchPatterns, patterns.answer_search),
+    _reads("recommend_patterns", asked.RecommendPatterns, patterns.answer_recommend),
     _reads(
         "advanced_pattern_analysis",
         asked.AdvancedPatternAnalysis,

@@ -21,8 +21,15 @@ ERROR_RECOVERY = "ErrorRecovery"
 CONTEXT_PATTERN = "ContextPattern"
 
 _CHECKS = re.compile(
-    r"\b(check|verif|validat|test|assert|confirm|inspect|review|decid|compar)", re.IGNORECASE
+    r"(?<![a-z])(?:(?:check|test)(?:s|ed|er|ing)?(?![a-z])"
+    r"|verif|validat|assert|confirm|inspect|review|decid|decis|compar)"
+    r"|检查|验证|校验|测试|确认",
+    re.IGNORECASE,
 )
+"""In an action, or in the name of a tool: `run_tests`. Not in `checkout`."""
+_SMALL = "a an and at by for from in is it of on that the then this to with"
+_FILLING = frozenset(_SMALL.split())
+"""Words that do not tell one check from another."""
 _EXAMPLE = 200
 
 
@@ -38,15 +45,12 @@ class Shown(msgspec.Struct, frozen=True):
 
 def patterns(run: Run, rules: EpisodeRules) -> list[Shown]:
     """In a fixed order, each once."""
-    found: dict[str, Shown] = {}
-    for one in (
+    return [
         *_sequence(run, rules),
-        *_decisions(run)[: rules.patterns_of_a_kind],
-        *_recoveries(run)[: rules.patterns_of_a_kind],
+        *_once(_decisions(run))[: rules.patterns_of_a_kind],
+        *_once(_recoveries(run))[: rules.patterns_of_a_kind],
         *_context(run),
-    ):
-        found.setdefault(one.key, one)
-    return list(found.values())
+    ]
 
 
 def _sequence(run: Run, rules: EpisodeRules) -> list[Shown]:
@@ -63,13 +67,19 @@ def _decisions(run: Run) -> list[Shown]:
         _shown(
             run,
             DECISION_POINT,
-            [step.tool, *sorted(set(tokens(step.action)))],
+            [step.tool, *_told_by(step.action)],
             f"{step.tool}: {_line(step.action)}",
             [step.tool],
         )
         for step in run.steps
-        if _CHECKS.search(step.action)
+        if _CHECKS.search(step.action) or _CHECKS.search(step.tool)
     ]
+
+
+def _told_by(action: str) -> list[str]:
+    """The words that say what is done; which one it is done to, a number, is no part of that."""
+    every = set(tokens(action))
+    return sorted({one for one in every - _FILLING if not one[0].isdigit()} or every)
 
 
 def _recoveries(run: Run) -> list[Shown]:
@@ -77,7 +87,7 @@ def _recoveries(run: Run) -> list[Shown]:
         _shown(
             run,
             ERROR_RECOVERY,
-            [one.tool, one.result_type or "", then.tool],
+            [one.tool, (one.result_type or "").lower(), then.tool],
             f"When {one.tool} fails, {then.tool}: {_line(then.action)}",
             [one.tool, then.tool],
         )
@@ -92,13 +102,22 @@ def _context(run: Run) -> list[Shown]:
         "framework": episode.framework,
         "complexity": episode.complexity,
     }
-    given = {name: value for name, value in parts.items() if value}
+    given = {name: value.strip() for name, value in parts.items() if value and value.strip()}
     if not given:
         return []
     words = ", ".join(f"{name} {value}" for name, value in given.items())
     task = episode.task_type.replace("_", " ")
     said = f"{task} in {episode.domain} with {words}"
-    return [_shown(run, CONTEXT_PATTERN, [f"{k}={v}" for k, v in given.items()], said, [])]
+    about = [f"{name}={value.lower()}" for name, value in given.items()]
+    return [_shown(run, CONTEXT_PATTERN, about, said, [])]
+
+
+def _once(shown: list[Shown]) -> list[Shown]:
+    """Of those that are the same, the first."""
+    found: dict[str, Shown] = {}
+    for one in shown:
+        found.setdefault(one.key, one)
+    return list(found.values())
 
 
 def _shown(run: Run, kind: str, about: list[str], description: str, tools: list[str]) -> Shown:

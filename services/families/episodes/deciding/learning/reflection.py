@@ -9,7 +9,7 @@ from mnemolog.services.families.episodes.deciding.learning.run import Run
 
 _LONG = 160
 SLOW = 3.0
-"""A step is slow when it took so many times the median of the others."""
+"""A step is slow when it took more than so many times the median."""
 
 
 def reflect(run: Run, most: int) -> Reflection:
@@ -26,7 +26,8 @@ def _successes(run: Run) -> list[str]:
     found = []
     if outcome.verdict and outcome.type != "failure":
         found.append(_cut(outcome.verdict))
-    found += [f"Completed: {_cut(one)}" for one in outcome.completed]
+    if outcome.type == "partial_success":
+        found += [f"Completed: {_cut(one)}" for one in outcome.completed]
     found += [
         f"{then.tool} recovered from the failure of {one.tool}: {_cut(then.action)}"
         for one, then in run.recoveries
@@ -40,10 +41,11 @@ def _successes(run: Run) -> list[str]:
 def _improvements(run: Run) -> list[str]:
     outcome = run.outcome
     found = []
-    if outcome.reason:
+    if outcome.reason and outcome.type == "failure":
         details = f" ({_cut(outcome.error_details)})" if outcome.error_details else ""
         found.append(f"Failed: {_cut(outcome.reason)}{details}")
-    found += [f"Left to do: {_cut(one)}" for one in outcome.failed]
+    if outcome.type == "partial_success":
+        found += [f"Left to do: {_cut(one)}" for one in outcome.failed]
     failures = Counter(step.tool for step in run.steps if step.failed)
     for tool, count in sorted(failures.items(), key=lambda one: (-one[1], one[0])):
         of = sum(step.tool == tool for step in run.steps)
@@ -65,7 +67,8 @@ def _insights(run: Run) -> list[str]:
     if tools:
         found.append(f"Tools in order: {' → '.join(tools[:8])}{' …' if len(tools) > 8 else ''}")
     if run.steps:
-        found.append(f"{len(run.steps)} steps, {round(100 * run.error_rate)} % of them failed")
+        count = f"{len(run.steps)} step{'' if len(run.steps) == 1 else 's'}"
+        found.append(f"{count}, {round(100 * run.error_rate)} % failed")
     spent = Counter[str]()
     for step in run.steps:
         spent[step.tool] += step.latency_ms or 0

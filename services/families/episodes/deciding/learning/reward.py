@@ -52,7 +52,7 @@ def _quality(run: Run) -> float:
         quality -= 0.2
     elif run.error_rate > 0.1:
         quality -= 0.1
-    elif run.error_rate == 0:
+    elif run.steps and run.error_rate == 0:
         quality += 0.1
     return min(1.5, max(0.5, quality))
 
