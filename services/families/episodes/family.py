@@ -16,6 +16,7 @@ from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.families.episodes.problems import in_codes
 from mnemolog.services.families.episodes.rules import EpisodeRules
+from mnemolog.services.families.episodes.told import THINGS
 from mnemolog.services.family import Family, Spaces
 from mnemolog.services.late import Queue
 
@@ -104,6 +105,7 @@ FAMILY = Family(
     ),
     rules=EpisodeRules(),
     refusal=in_codes,
+    things=THINGS,
     late=(
         Queue(
             kinds=(EPISODE, PATTERN),
