@@ -36,13 +36,21 @@ TASK_TYPES = (
     "analysis",
     "documentation",
 )
-TaskType = Literal[
-    "code_generation", "debugging", "refactoring", "testing", "analysis", "documentation"
+TaskType = Annotated[
+    Literal["code_generation", "debugging", "refactoring", "testing", "analysis", "documentation"],
+    Meta(description="Type of task."),
 ]
-Complexity = Literal["simple", "moderate", "complex"]
-OutcomeType = Literal["success", "partial_success", "failure"]
-RelationshipType = Literal[
-    "parent_child", "depends_on", "follows", "related_to", "blocks", "duplicates", "references"
+Complexity = Annotated[
+    Literal["simple", "moderate", "complex"], Meta(description="How complex the task is.")
+]
+OutcomeType = Annotated[
+    Literal["success", "partial_success", "failure"], Meta(description="How the episode ended.")
+]
+RelationshipType = Annotated[
+    Literal[
+        "parent_child", "depends_on", "follows", "related_to", "blocks", "duplicates", "references"
+    ],
+    Meta(description="Type of relationship."),
 ]
 ACYCLIC = ("parent_child", "depends_on", "blocks")
 """Relationships of these types never lead back to where they began."""
@@ -57,10 +65,23 @@ EpisodeId = Annotated[
         examples=["550e8400-e29b-41d4-a716-446655440001"],
     ),
 ]
-Ids = Annotated[list[EpisodeId], Meta(min_length=1, max_length=MAX_BULK)]
-Description = Annotated[str, Meta(min_length=1, max_length=4000, pattern=NOT_BLANK)]
+Ids = Annotated[
+    list[EpisodeId], Meta(min_length=1, max_length=MAX_BULK, description="Episode UUIDs.")
+]
+Description = Annotated[
+    str,
+    Meta(min_length=1, max_length=4000, pattern=NOT_BLANK, description="Description of the task."),
+]
 Sentence = Annotated[str, Meta(min_length=1, max_length=4000, pattern=NOT_BLANK)]
-Query = Annotated[str, Meta(min_length=1, max_length=4000, pattern=NOT_BLANK)]
+Query = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=4000,
+        pattern=NOT_BLANK,
+        description="What to look for, in natural language.",
+    ),
+]
 Domain = Annotated[
     str,
     Meta(
@@ -74,11 +95,15 @@ Domain = Annotated[
 Label = Annotated[str, Meta(min_length=1, max_length=128, pattern=NO_CONTROLS)]
 TagText = Annotated[str, Meta(max_length=300)]
 """Trimmed and lower-cased a tag has 2 to 100 characters."""
-Tags = Annotated[list[TagText], Meta(max_length=MAX_TAGS)]
-SomeTags = Annotated[list[TagText], Meta(min_length=1, max_length=MAX_TAGS)]
+Tags = Annotated[list[TagText], Meta(max_length=MAX_TAGS, description="Tags.")]
+SomeTags = Annotated[
+    list[TagText], Meta(min_length=1, max_length=MAX_TAGS, description="Tags, at least one.")
+]
 Items = Annotated[list[Sentence], Meta(max_length=MAX_ITEMS)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum results.")]
+PageLimit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum episodes.")]
+PatternLimit = Annotated[int, Meta(ge=1, le=MAX_PATTERNS, description="Maximum patterns.")]
 
 
 # --- episodes ------------------------------------------------------------------------------------
@@ -103,7 +128,7 @@ class AddEpisodeStep(Arguments, frozen=True):
     episode_id: EpisodeId
     step_number: Annotated[
         int,
-        Meta(ge=1, le=2**31, description="Sequential step number: larger than those before."),
+        Meta(ge=1, le=2**31, description="Sequential step number; each once in an episode."),
     ]
     tool: Annotated[Label, Meta(description="Tool or component name.")]
     action: Annotated[Sentence, Meta(description="Description of the action.")]
@@ -174,7 +199,10 @@ class QueryMemory(Arguments, frozen=True):
     domain: Domain
     task_type: TaskType | None = None
     limit: Limit = 10
-    sort: Literal["relevance", "newest", "oldest", "duration", "success"] = "relevance"
+    sort: Annotated[
+        Literal["relevance", "newest", "oldest", "duration", "success"],
+        Meta(description="What comes first; duration: the quickest, success: what succeeded."),
+    ] = "relevance"
 
 
 # --- patterns ------------------------------------------------------------------------------------
@@ -185,7 +213,7 @@ class AnalyzePatterns(Arguments, frozen=True):
 
     task_type: TaskType
     min_success_rate: Annotated[Share, Meta(description="Minimum success rate, 0-1.")] = 0.7
-    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS)] = 20
+    limit: PatternLimit = 20
 
 
 class SearchPatterns(Arguments, frozen=True):
@@ -211,10 +239,12 @@ class RecommendPatterns(Arguments, frozen=True):
 class AnalysisConfig(Arguments, frozen=True):
     """How series are analysed."""
 
-    forecast_horizon: Annotated[int, Meta(ge=1, le=100)] = 10
-    anomaly_sensitivity: Share = 0.5
-    enable_causal_inference: bool = True
-    significance_level: Annotated[float, Meta(gt=0.0, le=0.5)] = 0.05
+    forecast_horizon: Annotated[int, Meta(ge=1, le=100, description="Points to forecast.")] = 10
+    anomaly_sensitivity: Annotated[Share, Meta(description="Higher finds more, 0-1.")] = 0.5
+    enable_causal_inference: Annotated[bool, Meta(description="Whether to look for causes.")] = True
+    significance_level: Annotated[
+        float, Meta(gt=0.0, le=0.5, description="p-values below this are significant.")
+    ] = 0.05
 
 
 class AdvancedPatternAnalysis(Arguments, frozen=True):
@@ -228,7 +258,10 @@ class AdvancedPatternAnalysis(Arguments, frozen=True):
             examples=[{"episode_duration": [100, 120, 110, 130, 125]}],
         ),
     ]
-    analysis_type: Literal["statistical", "predictive", "comprehensive"]
+    analysis_type: Annotated[
+        Literal["statistical", "predictive", "comprehensive"],
+        Meta(description="What to compute; comprehensive: both."),
+    ]
     config: AnalysisConfig | None = None
 
 
@@ -238,7 +271,7 @@ class EpisodeFilter(Arguments, frozen=True):
     domain: Domain | None = None
     task_type: TaskType | None = None
     tags: Tags | None = None
-    success_only: bool = False
+    success_only: Annotated[bool, Meta(description="Only successful ones.")] = False
 
 
 class BatchQueryEpisodes(Arguments, frozen=True):
@@ -246,19 +279,19 @@ class BatchQueryEpisodes(Arguments, frozen=True):
 
     episode_ids: Annotated[Ids | None, Meta(description="Specific episode ids.")] = None
     filter: EpisodeFilter | None = None
-    include_steps: bool = True
-    include_patterns: bool = False
-    include_reflections: bool = False
-    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
-    offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET)] = 0
-    aggregate_stats: bool = True
+    include_steps: Annotated[bool, Meta(description="Show the steps.")] = True
+    include_patterns: Annotated[bool, Meta(description="Show the patterns.")] = False
+    include_reflections: Annotated[bool, Meta(description="Show the reflections.")] = False
+    limit: PageLimit = 100
+    offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET, description="Episodes to skip.")] = 0
+    aggregate_stats: Annotated[bool, Meta(description="Statistics over all of them, too.")] = True
 
 
 class TimeRange(Arguments, frozen=True):
     """From `start` on and before `end`; ISO 8601."""
 
-    start: Annotated[str, Meta(max_length=64)] | None = None
-    end: Annotated[str, Meta(max_length=64)] | None = None
+    start: Annotated[str, Meta(max_length=64, description="From here on.")] | None = None
+    end: Annotated[str, Meta(max_length=64, description="Before this.")] | None = None
 
 
 class BatchPatternAnalysis(Arguments, frozen=True):
@@ -267,10 +300,12 @@ class BatchPatternAnalysis(Arguments, frozen=True):
     domain: Domain
     task_type: TaskType | None = None
     time_range: Annotated[TimeRange | None, Meta(description="Start and end, ISO 8601.")] = None
-    min_episodes: Annotated[int, Meta(ge=1, le=1000)] = 3
-    min_success_rate: Share = 0.6
+    min_episodes: Annotated[
+        int, Meta(ge=1, le=1000, description="Minimum episodes that show a pattern.")
+    ] = 3
+    min_success_rate: Annotated[Share, Meta(description="Minimum success rate, 0-1.")] = 0.6
     include_anti_patterns: Annotated[bool, Meta(description="Low-success patterns, too.")] = True
-    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS)] = 50
+    limit: PatternLimit = 50
 
 
 Metric = Literal["duration", "reward_score", "step_count", "success_rate", "error_rate", "latency"]
@@ -279,10 +314,18 @@ Metric = Literal["duration", "reward_score", "step_count", "success_rate", "erro
 class BatchCompareEpisodes(Arguments, frozen=True):
     """Compare 2 to 10 episodes: metrics side by side, approaches, and what the data says."""
 
-    episode_ids: Annotated[list[EpisodeId], Meta(min_length=2, max_length=10)]
-    compare_metrics: Annotated[list[Metric], Meta(min_length=1, max_length=10)] | None = None
-    compare_approaches: bool = True
-    generate_insights: bool = True
+    episode_ids: Annotated[
+        list[EpisodeId], Meta(min_length=2, max_length=10, description="Episode UUIDs, 2-10.")
+    ]
+    compare_metrics: (
+        Annotated[
+            list[Metric],
+            Meta(min_length=1, max_length=10, description="Metrics to compare; all when left out."),
+        ]
+        | None
+    ) = None
+    compare_approaches: Annotated[bool, Meta(description="Compare tools and their order.")] = True
+    generate_insights: Annotated[bool, Meta(description="Say what the data shows.")] = True
 
 
 # --- tags ----------------------------------------------------------------------------------------
@@ -320,7 +363,7 @@ class SearchEpisodesByTags(Arguments, frozen=True):
 
     tags: SomeTags
     require_all: Annotated[bool, Meta(description="All tags (true) or any (false).")] = False
-    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
+    limit: PageLimit = 100
 
 
 # --- relationships -------------------------------------------------------------------------------
@@ -342,14 +385,18 @@ class AddEpisodeRelationship(Arguments, frozen=True):
 class RemoveEpisodeRelationship(Arguments, frozen=True):
     """Remove a relationship."""
 
-    relationship_id: Annotated[str, Meta(min_length=1, max_length=64)]
+    relationship_id: Annotated[
+        str, Meta(min_length=1, max_length=64, description="Relationship UUID.")
+    ]
 
 
 class GetEpisodeRelationships(Arguments, frozen=True):
     """Get the relationships of an episode."""
 
     episode_id: EpisodeId
-    direction: Literal["outgoing", "incoming", "both"] = "both"
+    direction: Annotated[
+        Literal["outgoing", "incoming", "both"], Meta(description="Which way they lead.")
+    ] = "both"
     relationship_type: RelationshipType | None = None
 
 
@@ -359,7 +406,7 @@ class FindRelatedEpisodes(Arguments, frozen=True):
     episode_id: EpisodeId
     relationship_type: RelationshipType | None = None
     limit: Limit = 10
-    include_metadata: bool = False
+    include_metadata: Annotated[bool, Meta(description="Show the relationships, too.")] = False
 
 
 class CheckRelationshipExists(Arguments, frozen=True):
@@ -375,7 +422,9 @@ class GetDependencyGraph(Arguments, frozen=True):
 
     episode_id: EpisodeId
     depth: Annotated[int, Meta(ge=1, le=5, description="Maximum depth (1-5).")] = 2
-    format: Literal["json", "dot"] = "json"
+    format: Annotated[Literal["json", "dot"], Meta(description="json, or dot for Graphviz.")] = (
+        "json"
+    )
 
 
 class ValidateNoCycles(Arguments, frozen=True):
@@ -412,15 +461,19 @@ class HealthCheck(Arguments, frozen=True):
 class GetMetrics(Arguments, frozen=True):
     """Get monitoring metrics."""
 
-    metric_type: Literal["all", "performance", "episodes", "system"] = "all"
+    metric_type: Annotated[
+        Literal["all", "performance", "episodes", "system"], Meta(description="Which metrics.")
+    ] = "all"
 
 
 class QualityMetrics(Arguments, frozen=True):
     """Get memory quality metrics: how good episodes are, and where that goes."""
 
-    time_range: Literal["24h", "7d", "30d", "90d", "all"] = "7d"
-    quality_threshold: Share = 0.7
-    include_trends: bool = True
+    time_range: Annotated[
+        Literal["24h", "7d", "30d", "90d", "all"], Meta(description="How far back to look.")
+    ] = "7d"
+    quality_threshold: Annotated[Share, Meta(description="What counts as good, 0-1.")] = 0.7
+    include_trends: Annotated[bool, Meta(description="Where quality goes, too.")] = True
 
 
 class CodeContext(Arguments, frozen=True):
@@ -434,7 +487,15 @@ class ExecuteAgentCode(Arguments, frozen=True):
     """Execute TypeScript or JavaScript in a sandbox without any permission. `input` and `task` are
     at hand; the value of the last expression is the reply."""
 
-    code: Annotated[str, Meta(min_length=1, max_length=MAX_CODE_BYTES, pattern=NOT_BLANK)]
+    code: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_CODE_BYTES,
+            pattern=NOT_BLANK,
+            description="TypeScript or JavaScript.",
+        ),
+    ]
     context: CodeContext
 
 

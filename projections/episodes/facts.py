@@ -126,7 +126,12 @@ def _deleted(view: Writable, fact: EpisodeDeleted, moment: Moment, decision: Dec
         else:
             _count(view, pattern)
         view.touched(f"pattern:{pattern}", moment)
-    view.run("DELETE FROM relationship WHERE source = ? OR target = ?", fact.number, fact.number)
+    both = (fact.number, fact.number)
+    for source, target in view.all(
+        "SELECT source, target FROM relationship WHERE source = ? OR target = ?", *both
+    ):
+        view.touched(f"episode:{target if source == fact.number else source}", moment)
+    view.run("DELETE FROM relationship WHERE source = ? OR target = ?", *both)
     view.run("DELETE FROM episode WHERE id = ?", fact.number)
     DESCRIBED.forget(view, EPISODE, fact.number)
     view.touched(f"episode:{fact.number}", moment)

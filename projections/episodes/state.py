@@ -129,6 +129,12 @@ def episodes_called(view: View, space: int | None, uuids: Collection[str]) -> di
     return {row[2]: Episode(*row) for row in view.all(sql, space, *uuids)}
 
 
+def names(view: View, numbers: Collection[int]) -> dict[int, str]:
+    """By number the ids of those that there are."""
+    sql = f"SELECT id, uuid FROM episode WHERE id IN ({marks(numbers)})"
+    return dict(view.all(sql, *numbers))
+
+
 def steps(view: View, episode: int) -> list[Step]:
     """In their order."""
     sql = (
@@ -136,6 +142,33 @@ def steps(view: View, episode: int) -> list[Step]:
         " FROM episode_step WHERE episode = ? ORDER BY number"
     )
     return [Step(*row) for row in view.all(sql, episode)]
+
+
+def outline(view: View, episode: int, limit: int = -1) -> list[Step]:
+    """As `steps`, the first so many, without the parameters and results, which may be large."""
+    sql = (
+        "SELECT number, tool, action, failed, result_type, NULL, NULL, latency_ms, at_us"
+        " FROM episode_step WHERE episode = ? ORDER BY number LIMIT ?"
+    )
+    return [Step(*row) for row in view.all(sql, episode, limit)]
+
+
+def tools_of(view: View, numbers: Collection[int]) -> dict[str, int]:
+    """By tool in how many of these episodes it was used."""
+    sql = (
+        "SELECT tool, count(DISTINCT episode) FROM episode_step"
+        f" WHERE episode IN ({marks(numbers)}) GROUP BY tool"
+    )
+    return dict(view.all(sql, *numbers))
+
+
+def size(view: View, numbers: Collection[int]) -> int:
+    """How many characters the steps of these episodes hold."""
+    sql = (
+        "SELECT coalesce(sum(length(action) + coalesce(length(parameters), 0)"
+        f" + coalesce(length(result), 0)), 0) FROM episode_step WHERE episode IN ({marks(numbers)})"
+    )
+    return int(view.one(sql, *numbers)[0])
 
 
 def has_step(view: View, episode: int, number: int) -> bool:

@@ -55,8 +55,9 @@ def audit() -> None:
 def show(ctx: click.Context, thing: str, data: str | None, log: str | None, as_json: bool) -> None:
     """The life of a thing: every call that touched it, who made it, when, and what changed.
 
-    ID is a memory's number, entity:NAME, relation:NUMBER or reflection:NUMBER. What was deleted
-    has a life, too. What became of a relation is part of the lives of both its entities.
+    ID is a memory's number, entity:NAME, relation:NUMBER, reflection:NUMBER, episode:UUID or
+    pattern:NUMBER. What was deleted has a life, too. What became of a relation is part of the lives
+    of both its entities, and of a relationship of both its episodes.
     """
     asked = _thing(catalogue(ctx), thing)
     store = _open(ctx, data, log)

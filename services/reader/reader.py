@@ -62,13 +62,14 @@ class Read(msgspec.Struct, frozen=True):
     mode: str = ""
 
 
-def no_model(model: VectorModel | None) -> Refused:
-    """What needs a model, and has none at hand, is refused with this; `model` is the one set."""
+def no_model(model: VectorModel | None, other: str = "search_nodes") -> Refused:
+    """What needs a model, and has none at hand, is refused with this; `model` is the one set, and
+    `other` a tool that does without."""
     if model is None:
         return Refused(
             "Embedding model not available. The service runs with the model `none`: run `mnemolog "
             "models pull NAME` for one of `mnemolog models list`, and start it with --model NAME; "
-            "search_nodes needs none"
+            f"{other} needs none"
         )
     return Refused(
         f"Embedding model not available. Run `mnemolog models pull {model.name}` to download it "

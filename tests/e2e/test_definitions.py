@@ -56,12 +56,24 @@ UPKEEP = {
     "find_duplicate_observations",
     "consolidation_report",
 }
+EPISODES = {
+    "create_episode",
+    "add_episode_step",
+    "complete_episode",
+    "get_episode",
+    "delete_episode",
+    "get_episode_timeline",
+    "bulk_episodes",
+    "query_memory",
+    "query_semantic_memory",
+}
+EVERY = ROBOT | GRAPH | UPKEEP | EPISODES
 
 
 def test_every_tool_but_the_internal_ones_is_offered() -> None:
     names = {tool["name"] for tool in OFFER.definitions}
     assert names == {tool.name for tool in CATALOGUE.tools.values() if not tool.internal}
-    assert names == ROBOT | GRAPH | UPKEEP
+    assert names == EVERY
     assert not any(name.endswith("_tool") for name in names), "aliases are not listed"
 
 
@@ -81,7 +93,7 @@ def test_definitions_are_valid_and_tidy(tool: dict[str, object]) -> None:
 
 
 def test_the_schema_says_what_the_service_checks() -> None:
-    def takes(tool: str, **arguments: object) -> bool:
+    def takes(tool: str, /, **arguments: object) -> bool:
         validator = jsonschema.Draft202012Validator(OFFER.schemas[tool])
         return bool(validator.is_valid(arguments))
 
@@ -113,6 +125,18 @@ def test_the_schema_says_what_the_service_checks() -> None:
     assert not takes("add_reflection", target_type="memory", content="x")
     assert not takes("search_reflections", query=" ")
 
+    task = {"task_description": "Fix the build", "domain": "ci", "task_type": "debugging"}
+    assert takes("create_episode", **task, tags=["cargo"], complexity="simple")
+    assert not takes("create_episode", **task, complexity="hard")
+    assert not takes("create_episode", **{**task, "domain": " "})
+    assert not takes("add_episode_step", episode_id="e", step_number=0, tool="t", action="a")
+    assert not takes("complete_episode", episode_id="e", outcome_type="done")
+    assert not takes("delete_episode", episode_id="e")
+    assert not takes("bulk_episodes", episode_ids=["e"] * 101)
+    assert takes("query_memory", query="x", domain="ci", sort="success")
+    assert not takes("query_memory", query="x", domain="ci", sort="best")
+    assert not takes("query_semantic_memory", query="x", similarity_threshold=1.5)
+
 
 def test_annotations_tell_reads_from_writes() -> None:
     told = {tool["name"]: tool["annotations"] for tool in OFFER.definitions}
@@ -126,6 +150,10 @@ def test_annotations_tell_reads_from_writes() -> None:
     for name in UPKEEP:
         assert told[name]["readOnlyHint"] is (name != "execute_entity_split")
     assert told["execute_entity_split"]["destructiveHint"] is True
+    for name in EPISODES:
+        reads = name.startswith(("get_", "query_", "bulk_"))
+        assert told[name]["readOnlyHint"] is reads
+        assert told[name]["destructiveHint"] is (name == "delete_episode")
     assert told["learn"] == {
         "title": "Learn",
         "readOnlyHint": False,
@@ -136,7 +164,7 @@ def test_annotations_tell_reads_from_writes() -> None:
 
 
 def test_the_instructions_name_the_tools_that_are_offered() -> None:
-    for families in ({"robot"}, {"graph"}, {"robot", "graph"}):
+    for families in ({"robot"}, {"graph"}, {"robot", "graph"}, {"robot", "graph", "episodes"}):
         words = set(
             re.findall(r"[a-z]+(?:_[a-z]+)*", identity.instructions(listed(FAMILIES, families)))
         )
@@ -238,4 +266,4 @@ def test_only_the_families_asked_for_are_offered(tmp_path: Path) -> None:
         client.close()
     told = run("serve", "--toolsets", "robot,cooking", "--port", "0", "--data", str(tmp_path / "x"))
     assert told.returncode == 1
-    assert "toolsets can be robot, graph" in told.stderr
+    assert "toolsets can be robot, graph, episodes" in told.stderr

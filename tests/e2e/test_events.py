@@ -288,9 +288,12 @@ def test_the_server_ends_and_says_so(own_server: Server) -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("space=foo", "space can be graph, or robot/ and the name of a collection"),
-        ("space=default/graph", "space can be graph, or robot/ and the name of a collection"),
-        ("space=", "space can be graph, or robot/ and the name of a collection"),
+        ("space=foo", "space can be graph, or episodes, or robot/ and the name of a collection"),
+        (
+            "space=default/graph",
+            "space can be graph, or episodes, or robot/ and the name of a collection",
+        ),
+        ("space=", "space can be graph, or episodes, or robot/ and the name of a collection"),
         ("after=yesterday", "after must be start, or a position"),
         ("after=7:0", "after names partition 7, and the log has 1: it is of another store"),
         ("last=ten", "last must be a whole number"),

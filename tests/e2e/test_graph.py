@@ -23,7 +23,7 @@ from tests.e2e.conftest import (
     reached,
     run,
 )
-from tests.e2e.test_definitions import GRAPH, ROBOT, UPKEEP
+from tests.e2e.test_definitions import EVERY
 from tests.e2e.test_memory_server import WORDS_ONLY, entity, without_ids
 
 SPACE = ["Stack: Astro 6.x + Starlight 0.38.x", "Deployed on Vercel at cachorro.space"]
@@ -50,7 +50,7 @@ def test_the_documented_examples(
     async def test(where: str | StdioServerParameters) -> None:
         async with mcp.Client(where, mode=mode, read_timeout_seconds=PATIENCE_S) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
-            assert names == ROBOT | GRAPH | UPKEEP
+            assert names == EVERY
             await example(checked(client))
 
     with reached(

@@ -15,7 +15,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway import identity
 from tests.e2e.conftest import MNEMOLOG, PATIENCE_S, Server, environment
-from tests.e2e.test_definitions import GRAPH, ROBOT, UPKEEP
+from tests.e2e.test_definitions import EVERY
 
 CONTEXT = {
     "params": {"grip_force": {"value": 12.5, "unit": "N"}},
@@ -67,7 +67,7 @@ def test_the_documented_examples(
             assert client.server_info.version == identity.VERSION
             assert client.instructions == identity.instructions(FAMILIES)
             offered = {tool.name for tool in (await client.list_tools()).tools}
-            assert offered == ROBOT | GRAPH | UPKEEP
+            assert offered == EVERY
             await example(Robot(client), collection)
             with pytest.raises(MCPError) as unknown:
                 await client.call_tool("remember", {})

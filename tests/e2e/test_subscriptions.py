@@ -91,7 +91,12 @@ def test_resources(way: tuple[Any, str], collection: str) -> None:
     async def test() -> None:
         async with connected(*way) as (client, _):
             listed = (await client.list_resources()).resources
-            assert [one.uri for one in listed] == [EVENTS, f"{EVENTS}/graph", GRAPH]
+            assert [one.uri for one in listed] == [
+                EVENTS,
+                f"{EVENTS}/graph",
+                GRAPH,
+                f"{EVENTS}/episodes",
+            ]
             whole = await read(client, GRAPH)
             assert whole == (await client.call_tool("read_graph", {})).structured_content
             (template,) = (await client.list_resource_templates()).resource_templates

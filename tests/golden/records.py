@@ -44,6 +44,7 @@ from mnemolog.events.robot import (
     SessionEnded,
     SessionStarted,
 )
+from tests.golden import episodes
 
 FOLDER = Path(__file__).parent
 SESSION = "5a0e2b1c-9d3f-8e47-a1b2-c3d4e5f60000"
@@ -201,6 +202,7 @@ FACTS: dict[str, Fact] = {
     "graph.reflection_embedded.least": ReflectionEmbedded(
         reflection_id=5, model="bge-small-en-v1.5"
     ),
+    **episodes.FACTS,
 }
 
 OLD_FACTS: dict[str, Fact] = {

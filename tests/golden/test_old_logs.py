@@ -194,7 +194,7 @@ def test_what_has_a_vector_is_found_by_meaning_and_not_embedded_again(data: Path
         assert (found["mode"], found["total"]) == ("hybrid", 1)
         for state in node.projections.states:
             view = state.reader()
-            assert [queue.count(view, DEFAULT_MODEL) for queue in CATALOGUE.queues] == [0]
+            assert [queue.count(view, DEFAULT_MODEL) for queue in CATALOGUE.queues] == [0, 0]
             for sweep in CATALOGUE.sweeps:
                 waiting = sweep.page(view, DEFAULT_MODEL, 0, 100)
                 assert not any(covers(node.model, one.text) for one in waiting)

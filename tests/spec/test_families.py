@@ -92,7 +92,7 @@ def refused(sentence: str, make: Callable[[], object]) -> None:
 def test_the_families_of_the_service_and_those_of_the_tests_go_together() -> None:
     families = [*(one.load() for one in FAMILIES), NOTES, OTHERS]
     catalogue = Catalogue(families)
-    assert list(catalogue.families) == ["robot", "graph", "notes", "others"]
+    assert list(catalogue.families) == ["robot", "graph", "episodes", "notes", "others"]
     assert {"learn", "read_graph", "take_note", "take_other"} <= catalogue.tools.keys()
     PartitionState(None, 0, 1, catalogue.projected).close()
 

@@ -9,6 +9,7 @@ from mnemolog.services.families.episodes import INTRODUCTION, NAME
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.families.episodes.problems import STORAGE, TIMEOUT, in_codes
 from mnemolog.services.families.episodes.rules import EpisodeRules
+from mnemolog.services.families.episodes.told import THINGS
 from mnemolog.services.families.episodes.tools import TOOLS
 from mnemolog.services.family import Codes, Family, Spaces
 from mnemolog.services.late import Queue
@@ -31,6 +32,7 @@ FAMILY = Family(
         find=_space_named,
     ),
     rules=EpisodeRules(),
+    things=THINGS,
     refusal=in_codes,
     codes=Codes(unavailable=STORAGE, timed_out=TIMEOUT),
     late=(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mnemolog.projections.episodes import state
 from mnemolog.projections.state.view import View
-from mnemolog.services.families.episodes.problems import not_found
+from mnemolog.services.families.episodes.problems import invalid, not_found
+
+MAX_CHARACTERS = 8 * 1024 * 1024
+"""Of steps in one answer."""
 
 
 def existing(view: View, space: str, episode_id: str) -> state.Episode:
@@ -25,6 +28,18 @@ def all_existing(view: View, space: str, episode_ids: Sequence[str]) -> list[sta
         if one not in there:
             raise not_found("episode", one)
     return [there[one] for one in wanted]
+
+
+def check_size(view: View, field: str, numbers: Collection[int]) -> None:
+    """`Refused` when the steps of these episodes hold more than an answer may; `field` named
+    them."""
+    held = state.size(view, numbers)
+    if held > MAX_CHARACTERS:
+        issue = (
+            f"names steps of {held:,} characters; at most {MAX_CHARACTERS:,} are given at a time: "
+            "get_episode_timeline tells an episode's steps without parameters and results"
+        )
+        raise invalid(field, issue)
 
 
 def named(episode_id: str) -> str:

@@ -11,6 +11,7 @@ from mnemolog.events.arguments import Refused, Unfit
 NOT_FOUND = -32004
 VALIDATION = -32005
 STORAGE = -32006
+SERVER = -32000
 SANDBOX = -32007
 TIMEOUT = -32008
 MAX_VALUE_BYTES = 200
@@ -27,6 +28,11 @@ def not_found(kind: str, name: str) -> Refused:
     """Something that is named and does not exist, here or for this tenant."""
     data = {"resource": kind, "id": name}
     return Refused(f"Resource not found: there is no {kind} {name!r}", code=NOT_FOUND, data=data)
+
+
+def unavailable(sentence: str) -> Refused:
+    """What cannot be answered as things are, whatever the arguments."""
+    return Refused(f"Server error: {sentence}", code=SERVER, data={"details": sentence})
 
 
 def in_codes(refused: Refused) -> Refused:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from mnemolog.events import graph, robot
+from mnemolog.events import episodes, graph, robot
 from mnemolog.events.arguments import DO_NOT_FIT, Arguments, Refused, parse
 
 KINDS: list[type[Arguments]] = [
     one
-    for module in (robot, graph)
+    for module in (robot, graph, episodes)
     for one in vars(module).values()
     if isinstance(one, type) and issubclass(one, Arguments) and one is not Arguments
 ]

@@ -23,13 +23,14 @@ from mnemolog.events.codec import (
     tag_of,
 )
 from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Truncated
+from mnemolog.events.episodes import LANGUAGE as EPISODES
 from mnemolog.events.graph import LANGUAGE as GRAPH
 from mnemolog.events.language import Facts, Language, Upcast
 from mnemolog.events.robot import LANGUAGE as ROBOT
 from mnemolog.events.robot import MemoryForgotten
 
-FACT_TYPES = [*ROBOT.facts, *GRAPH.facts]
-KNOWN = Facts([ROBOT, GRAPH])
+FACT_TYPES = [*ROBOT.facts, *GRAPH.facts, *EPISODES.facts]
+KNOWN = Facts([ROBOT, GRAPH, EPISODES])
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
     str: st.text(max_size=20),

@@ -65,6 +65,16 @@ class Search(msgspec.Struct, frozen=True):
         )
         return Legs(words, near, similar)
 
+    def nearest(self, fetch: int) -> dict[int, float] | None:
+        """The similarity of the nearest, by id, nearest first; None when meaning does not
+        answer."""
+        found = self._nearest(index_space(self.space, self.kind), fetch)
+        if found is None:
+            return None
+        vector, hits = found
+        similar = self._similar(vector, {hit.id for hit in hits})
+        return dict(sorted(similar.items(), key=lambda one: (-one[1], -one[0])))
+
     def _nearest(self, place: str, fetch: int) -> tuple[Vector, list[Hit]] | None:
         if self.vector is None or self.reader.vectors is None:
             return None
@@ -79,10 +89,14 @@ class Search(msgspec.Struct, frozen=True):
         if model is None or not numbers:
             return {}
         kept = DESCRIBED.meanings(self.reader.view, model.name, self.kind, list(numbers))
-        query = vector.astype(np.float32)
-        return {
-            number: float(np.dot(query, one.astype(np.float32))) for number, one in kept.items()
-        }
+        return {number: _cosine(vector, one) for number, one in kept.items()}
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    """Of what is of unit length but for what float16 leaves out."""
+    first, second = one.astype(np.float32), other.astype(np.float32)
+    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return min(1.0, float(np.dot(first, second)) / lengths) if lengths else 0.0
 
 
 def search(reader: Reader, space: str, kind: str, query: str) -> Search:

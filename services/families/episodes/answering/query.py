@@ -15,6 +15,7 @@ from mnemolog.projections.episodes import state
 from mnemolog.projections.episodes.state import EPISODE, Episode, Step
 from mnemolog.projections.state.view import View
 from mnemolog.services.families.episodes.answering.finding import MAX_FETCH, Search, search
+from mnemolog.services.families.episodes.problems import invalid, unavailable
 from mnemolog.services.families.episodes.replies import shown_episode, shown_pattern
 from mnemolog.services.reader.reader import Read, Reader, no_model
 
@@ -25,6 +26,7 @@ SAME_DOMAIN = 0.25
 STEPS_SHOWN = 20
 ACTION_SHOWN = 200
 PATTERNS_SHOWN = 5
+AWAY = "The vector store does not answer; try again soon. query_memory searches by words meanwhile"
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -46,36 +48,50 @@ def answer_query(reader: Reader, call: Call, args: QueryMemory) -> Read:
 
 def answer_semantic(reader: Reader, call: Call, args: QuerySemanticMemory) -> Read:
     """By meaning alone; what has no vector yet is not found."""
-    view = reader.view
+    found = search(reader, call.space, EPISODE, args.query)
     if reader.model is None or reader.loaded() is None:
-        raise no_model(reader.model)
-    place = view.space_id(call.space)
-    rows: list[Ranked] = []
-    if place is not None:
-        found, fetch = search(reader, call.space, EPISODE, args.query), args.limit * 4
-        while True:
-            legs = found.legs(fetch)
-            similar = legs.similar or {}
-            there = state.episodes(view, place, legs.near)
-            rows = [
-                Ranked(one, similar[number])
-                for number in legs.near
-                if similar[number] >= args.similarity_threshold
-                and (one := there.get(number)) is not None
-                and args.domain in (None, one.domain)
-                and args.task_type in (None, one.task_type)
-            ]
-            if len(rows) >= args.limit or len(legs.near) < fetch or fetch >= MAX_FETCH:
-                break
-            fetch = min(fetch * 4, MAX_FETCH)
-    best = rows[: args.limit]
+        raise unavailable(no_model(reader.model, "query_memory").sentence)
+    if found.vector is None:
+        issue = f"is in a script that {reader.model.name} does not cover; query_memory takes words"
+        raise invalid("query", issue, args.query)
+    best = _similar(found, args)
     reply = {
-        "episodes": [_row(view, one, "similarity") for one in best],
+        "episodes": [_row(reader.view, one, "similarity") for one in best],
         "total": len(best),
         "model": reader.model.name,
         "similarity_threshold": args.similarity_threshold,
     }
+    if reader.pending:
+        reply["pending"] = reader.pending
     return Read(reply, [one.episode.id for one in best], "vec_only")
+
+
+def _similar(found: Search, args: QuerySemanticMemory) -> list[Ranked]:
+    """The nearest that are near enough and pass the filters."""
+    view, place = found.reader.view, found.reader.view.space_id(found.space)
+    if place is None:
+        return []
+    domain = None if args.domain is None else args.domain.strip()
+    fetch = args.limit * 4
+    while True:
+        similar = found.nearest(fetch)
+        if similar is None:
+            raise unavailable(AWAY)
+        there = state.episodes(view, place, list(similar))
+        rows = [
+            Ranked(one, similarity)
+            for number, similarity in similar.items()
+            if similarity >= args.similarity_threshold
+            and (one := there.get(number)) is not None
+            and domain in (None, one.domain)
+            and args.task_type in (None, one.task_type)
+        ]
+        # Beyond the last one there is nothing nearer.
+        last = min(similar.values(), default=0.0)
+        enough = len(rows) >= args.limit or last < args.similarity_threshold
+        if enough or len(similar) < fetch or fetch >= MAX_FETCH:
+            return rows[: args.limit]
+        fetch = min(fetch * 4, MAX_FETCH)
 
 
 def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple[list[Ranked], str]:
@@ -96,7 +112,7 @@ def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple
             break
         fetch = min(fetch * 4, MAX_FETCH)
     ranked = sorted(ranked, key=_ORDERS["relevance"])[:count]
-    for domain in (args.domain, None):
+    for domain in (args.domain.strip(), None):
         if len(ranked) < count:
             have = {one.episode.id for one in ranked}
             wanted = state.Wanted(domain=domain, task_type=args.task_type)
@@ -107,7 +123,7 @@ def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple
 
 
 def _weighed(score: float, episode: Episode, domain: str) -> float:
-    return score * (1 + SAME_DOMAIN if episode.domain == domain else 1.0)
+    return score * (1 + SAME_DOMAIN if episode.domain == domain.strip() else 1.0)
 
 
 def _normalised(ranked: list[Ranked]) -> list[Ranked]:
@@ -145,7 +161,7 @@ def _row(view: View, one: Ranked, score: str) -> dict[str, Any]:
     return {
         **shown_episode(episode, state.tags(view, episode.id)),
         score: round(one.relevance, 4),
-        "steps": [_brief(step) for step in state.steps(view, episode.id)[:STEPS_SHOWN]],
+        "steps": [_brief(step) for step in state.outline(view, episode.id, STEPS_SHOWN)],
     }
 
 
@@ -162,8 +178,8 @@ def _brief(step: Step) -> dict[str, Any]:
 
 def _patterns(view: View, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
     """What these episodes show, those shown most often first."""
-    found = {one.id: one for episode in episodes for one in known.patterns_of(view, episode.id)}
-    times = Counter(one.id for episode in episodes for one in known.patterns_of(view, episode.id))
+    shown = [one for episode in episodes for one in known.patterns_of(view, episode.id)]
+    found, times = {one.id: one for one in shown}, Counter(one.id for one in shown)
     best = sorted(found.values(), key=lambda one: (-times[one.id], -one.success_rate, one.id))
     return [shown_pattern(one) for one in best[:PATTERNS_SHOWN]]
 
@@ -171,9 +187,7 @@ def _patterns(view: View, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
 def _insights(view: View, episodes: Sequence[Episode]) -> dict[str, Any]:
     """What these episodes have in common, counted."""
     ended = [one for one in episodes if one.success is not None]
-    tools = Counter(
-        tool for one in episodes for tool in {step.tool for step in state.steps(view, one.id)}
-    )
+    tools = state.tools_of(view, [one.id for one in episodes])
     common = sorted(tools.items(), key=lambda one: (-one[1], one[0]))[:PATTERNS_SHOWN]
     return {
         "completed": len(ended),

@@ -49,8 +49,8 @@ def decide_create(ctx: Context, args: CreateEpisode) -> Decided:
         task_description=args.task_description.strip(),
         domain=args.domain.strip(),
         task_type=args.task_type,
-        language=args.language,
-        framework=args.framework,
+        language=_trimmed(args.language),
+        framework=_trimmed(args.framework),
         tags=clean_tags(args.tags or []),
         complexity=args.complexity,
     )
@@ -74,7 +74,7 @@ def decide_step(ctx: Context, args: AddEpisodeStep) -> Decided:
     fact = StepAdded(
         number=episode.id,
         step_number=number,
-        tool=args.tool,
+        tool=args.tool.strip(),
         action=args.action,
         failed=(kind or "").lower() in FAILED,
         result_type=kind,
@@ -96,7 +96,7 @@ def decide_complete(ctx: Context, args: CompleteEpisode) -> Decided:
     episode = _ongoing(ctx, args.episode_id)
     run = Run(
         episode,
-        state.steps(ctx.state, episode.id),
+        state.outline(ctx.state, episode.id),
         state.tags(ctx.state, episode.id),
         _outcome(args),
         max(0, ctx.at_us - episode.created_at_us) / 1_000_000,
@@ -199,6 +199,10 @@ def _outcome(args: CompleteEpisode) -> Outcome:
         if name not in given:
             raise invalid(name, f"is required for the outcome {kind}")
     return Outcome(type=kind, **given)
+
+
+def _trimmed(label: str | None) -> str | None:
+    return None if label is None else label.strip()
 
 
 def _result_type(result: dict[str, Any] | None) -> str | None:
