@@ -9,8 +9,8 @@ from mnemolog.projections.episodes import PROJECTION
 from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, episodes_space
 from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
+from mnemolog.services.families.episodes.answering import batch, comparing, patterns, query
 from mnemolog.services.families.episodes.answering import episodes as looking
-from mnemolog.services.families.episodes.answering import patterns, query
 from mnemolog.services.families.episodes.deciding import episodes
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe
@@ -95,6 +95,32 @@ PATTERN_TOOLS: tuple[Tool, ...] = (
     ),
 )
 
+BATCH_TOOLS: tuple[Tool, ...] = (
+    reads(
+        "batch_query_episodes",
+        asked.BatchQueryEpisodes,
+        _in_episodes,
+        decide_looked,
+        batch.answer_query,
+        heavy=True,
+    ),
+    reads(
+        "batch_pattern_analysis",
+        asked.BatchPatternAnalysis,
+        _in_episodes,
+        decide_looked,
+        batch.answer_analysis,
+        heavy=True,
+    ),
+    reads(
+        "batch_compare_episodes",
+        asked.BatchCompareEpisodes,
+        _in_episodes,
+        decide_looked,
+        comparing.answer_compare,
+    ),
+)
+
 EMBEDDING_TOOLS: tuple[Tool, ...] = (
     reads(
         "query_semantic_memory",
@@ -120,7 +146,7 @@ FAMILY = Family(
     name=NAME,
     introduction=INTRODUCTION,
     projection=PROJECTION,
-    tools=(*EPISODE_TOOLS, *PATTERN_TOOLS, *EMBEDDING_TOOLS),
+    tools=(*EPISODE_TOOLS, *PATTERN_TOOLS, *BATCH_TOOLS, *EMBEDDING_TOOLS),
     spaces=Spaces(
         path=NAME,
         words=NAME,
