@@ -90,9 +90,31 @@ class Step(msgspec.Struct, frozen=True):
     at_us: int
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which episodes of a space; what is None or empty does not matter. `tags` are all needed."""
+class Use(msgspec.Struct, frozen=True):
+    """A step without what it was given and gave."""
 
+    tool: str
+    failed: int
+    latency_ms: int | None
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What episodes come to together, those that ended with one type of outcome."""
+
+    outcome_type: str | None
+    """None: they go on."""
+    count: int
+    success: float
+    reward: float
+    duration_ms: float
+    steps: int
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which episodes of a space; what is None or empty does not matter. `tags` are all needed.
+    `numbers`: only these, or none if there are none."""
+
+    numbers: Collection[int] | None = None
     domain: str | None = None
     task_type: str | None = None
     tags: Sequence[str] = ()
@@ -100,6 +122,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     completed: bool | None = None
     since_us: int | None = None
     until_us: int | None = None
+    ended_since_us: int | None = None
+    ended_until_us: int | None = None
 
 
 def episodes_space(tenant: str) -> str:
@@ -135,13 +159,19 @@ def names(view: View, numbers: Collection[int]) -> dict[int, str]:
     return dict(view.all(sql, *numbers))
 
 
-def steps(view: View, episode: int) -> list[Step]:
-    """In their order."""
+def steps(view: View, episode: int, after: int = 0, limit: int = -1) -> list[Step]:
+    """In their order: all of them, or so many after one."""
     sql = (
         "SELECT number, tool, action, failed, result_type, parameters, result, latency_ms, at_us"
-        " FROM episode_step WHERE episode = ? ORDER BY number"
+        " FROM episode_step WHERE episode = ? AND number > ? ORDER BY number LIMIT ?"
     )
-    return [Step(*row) for row in view.all(sql, episode)]
+    return [Step(*row) for row in view.all(sql, episode, after, limit)]
+
+
+def uses(view: View, episode: int) -> list[Use]:
+    """The steps in their order, without the bulk of them."""
+    sql = "SELECT tool, failed, latency_ms FROM episode_step WHERE episode = ? ORDER BY number"
+    return [Use(*row) for row in view.all(sql, episode)]
 
 
 def outline(view: View, episode: int, limit: int = -1) -> list[Step]:
@@ -198,6 +228,17 @@ def count(view: View, space: int, wanted: Wanted) -> int:
     return int(view.one(f"SELECT count(*) FROM episode WHERE {where}", *given)[0])
 
 
+def totals(view: View, space: int, wanted: Wanted) -> list[Totals]:
+    """By the type of outcome, all the episodes that are wanted."""
+    where, given = _where(space, wanted)
+    took = "max(0, coalesce(completed_at_us, last_step_at_us, created_at_us) - created_at_us)"
+    sql = (
+        "SELECT outcome_type, count(*), total(success), total(reward),"
+        f" total({took} / 1000), sum(steps) FROM episode WHERE {where} GROUP BY 1 ORDER BY 1"
+    )
+    return [Totals(*row) for row in view.all(sql, *given)]
+
+
 def _where(space: int, wanted: Wanted) -> tuple[str, list[Any]]:
     terms: list[str] = ["space = ?"]
     given: list[Any] = [space]
@@ -207,12 +248,17 @@ def _where(space: int, wanted: Wanted) -> tuple[str, list[Any]]:
         ("outcome_type = ?", wanted.outcome_type),
         ("created_at_us >= ?", wanted.since_us),
         ("created_at_us < ?", wanted.until_us),
+        ("completed_at_us >= ?", wanted.ended_since_us),
+        ("completed_at_us < ?", wanted.ended_until_us),
     ):
         if value is not None:
             terms.append(name)
             given.append(value)
     if wanted.completed is not None:
         terms.append(f"completed_at_us IS {'NOT ' if wanted.completed else ''}NULL")
+    if wanted.numbers is not None:
+        terms.append(f"id IN ({marks(wanted.numbers)})")
+        given += wanted.numbers
     for tag in wanted.tags:
         terms.append("EXISTS (SELECT 1 FROM episode_tag WHERE episode = episode.id AND tag = ?)")
         given.append(tag)

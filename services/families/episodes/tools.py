@@ -13,6 +13,8 @@ from mnemolog.services.decider import tool
 from mnemolog.services.decider.tool import Answers, Decide, Place, Tool
 from mnemolog.services.families.episodes.answering import (
     analysing,
+    batch,
+    comparing,
     graph,
     monitoring,
     patterns,
@@ -66,6 +68,12 @@ PATTERNS = (
         analysing.answer_analysis,
         heavy=True,
     ),
+)
+
+BATCHES = (
+    _reads("batch_query_episodes", asked.BatchQueryEpisodes, batch.answer_query, heavy=True),
+    _reads("batch_pattern_analysis", asked.BatchPatternAnalysis, batch.answer_analysis, heavy=True),
+    _reads("batch_compare_episodes", asked.BatchCompareEpisodes, comparing.answer_compare),
 )
 
 TAGS = (
@@ -129,6 +137,7 @@ CODE = (
 TOOLS: tuple[Tool, ...] = (
     *EPISODES,
     *PATTERNS,
+    *BATCHES,
     *TAGS,
     *RELATIONSHIPS,
     *EMBEDDINGS,
