@@ -38,7 +38,8 @@ def unavailable(sentence: str) -> Refused:
 def in_codes(refused: Refused) -> Refused:
     """A refusal that came from outside the family, in its form."""
     if isinstance(refused, Unfit):
-        missing = refused.issue.startswith("is required")
+        null = refused.value is None and refused.issue.endswith("not null")
+        missing = null or refused.issue.startswith("is required")
         issue = "Field is required" if missing else refused.issue
         found = invalid(refused.field, issue, refused.value)
         sentence = f"Validation error: {refused.sentence}"

@@ -58,11 +58,10 @@ class EpisodeLife(Thing):
         if not self.number:
             return self, set()
         calls = view.touching(f"episode:{self.number}")
-        every = _all(facts, calls)
-        told = [fact for fact in every if self._is_about(fact)]
+        told = [fact for fact in _all(facts, calls) if self._is_about(fact)]
         self.links = _links(told)
         ends = {end for one in self.links.values() for end in (one.source, one.target)}
-        self.names = _names(view, every, ends) | {self.number: self.uuid}
+        self.names = _names(view, facts, ends) | {self.number: self.uuid}
         seen = [one["pattern"] for one in told if one["fact"] == "episodes.pattern_seen"]
         self.shown = _patterns(view, seen, facts)
         return self, calls
@@ -108,10 +107,9 @@ class EpisodeLife(Thing):
             case "episodes.episode_completed":
                 return _ended(fact)
             case "episodes.episode_tagged":
-                tags = [f"+ {one}" for one in fact["added"]] + [
-                    f"- {one}" for one in fact["removed"]
-                ]
-                return "\n".join(["tags:", *tags])
+                added = (f"+ {one}" for one in fact.get("added", ()))
+                removed = (f"- {one}" for one in fact.get("removed", ()))
+                return "\n".join(["tags:", *added, *removed])
             case "episodes.pattern_seen":
                 said = f": {fact['description']}" if "description" in fact else ""
                 return f"shows {pattern_id(fact['pattern'])}{said}"
@@ -161,7 +159,7 @@ class PatternLife(Thing):
             for one in told
             if one["fact"] == "episodes.pattern_seen" and one["pattern"] == self.number
         ]
-        known = _names(view, told, seen)
+        known = _names(view, facts, seen)
         self.names = {number: known.get(number, str(number)) for number in seen}
         return self, calls
 
@@ -194,7 +192,7 @@ class PatternLife(Thing):
                 return f"found: {_found(fact)}"
             case "episodes.pattern_seen":
                 return f"shown by episode {fact['episode_id']}, success {fact['success']:g}"
-            case "episodes.episode_deleted" if self.number in fact["patterns"]:
+            case "episodes.episode_deleted" if self.number in fact.get("patterns", ()):
                 return f"gone with episode {fact['episode_id']}, which alone showed it"
             case "episodes.episode_deleted":
                 return f"no longer shown by episode {fact['episode_id']}, which was deleted"
@@ -219,14 +217,16 @@ def _links(told: list[FactRow]) -> dict[int, Link]:
     }
 
 
-def _names(view: View, told: list[FactRow], numbers: Iterable[int]) -> dict[int, str]:
+def _names(view: View, facts: FactsOf, numbers: Iterable[int]) -> dict[int, str]:
     """The ids of episodes: the state knows those that are there, the log those that are gone."""
-    gone = {
-        one["number"]: one["episode_id"]
-        for one in told
-        if one["fact"] == "episodes.episode_deleted"
-    }
-    return gone | state.names(view, set(numbers) - gone.keys())
+    wanted = set(numbers)
+    found = state.names(view, wanted)
+    for number in wanted - found.keys():
+        # What touched it first is what began it.
+        for fact in _all(facts, sorted(view.touching(f"episode:{number}"))[:1]):
+            if fact["fact"] == "episodes.episode_created" and fact["number"] == number:
+                found[number] = fact["episode_id"]
+    return found
 
 
 def _patterns(view: View, numbers: Iterable[int], facts: FactsOf) -> dict[int, str]:
@@ -241,14 +241,19 @@ def _patterns(view: View, numbers: Iterable[int], facts: FactsOf) -> dict[int, s
 def _taken_along(fact: FactRow) -> list[int]:
     """The relationships that are gone with an episode."""
     deleted = fact["fact"] == "episodes.episode_deleted"
-    return list(fact["relationships"]) if deleted else []
+    return list(fact.get("relationships", ())) if deleted else []
 
 
 # --- sentences -----------------------------------------------------------------------------------
 
 
 def _begun(fact: FactRow) -> str:
-    given = [fact.get("language"), fact.get("framework"), fact.get("complexity"), *fact["tags"]]
+    given = [
+        fact.get("language"),
+        fact.get("framework"),
+        fact.get("complexity"),
+        *fact.get("tags", ()),
+    ]
     more = "".join(f", {one}" for one in given if one)
     return f"begun: {fact['task_description']} ({_task(fact)}{more})"
 

@@ -42,7 +42,9 @@ def answer_query(reader: Reader, call: Call, args: QueryMemory) -> Read:
     found = search(reader, call.space, EPISODE, args.query)
     pool = args.limit if args.sort == "relevance" else max(POOL, args.limit)
     ranked, mode = _relevant(found, place, args, pool)
-    best = sorted(ranked, key=_ORDERS[args.sort])[: args.limit]
+    if args.sort != "relevance":
+        ranked = sorted(ranked, key=_ORDERS[args.sort])
+    best = ranked[: args.limit]
     return Read(_reply(view, best, mode), [one.episode.id for one in best], mode)
 
 
@@ -95,8 +97,9 @@ def _similar(found: Search, args: QuerySemanticMemory) -> list[Ranked]:
 
 
 def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple[list[Ranked], str]:
-    """The `count` most relevant; as many as that whenever there are that many, whatever words they
-    use: what neither leg found comes last, the newest first."""
+    """The `count` most relevant, best first; as many as that whenever there are that many, whatever
+    words they use: what neither leg found comes last, that of the domain before the rest, and the
+    newest first."""
     view, fetch = found.reader.view, max(POOL, count * 4)
     while True:
         legs = found.legs(fetch)
