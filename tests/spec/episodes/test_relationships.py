@@ -33,7 +33,7 @@ from tests.spec.given_episode_links import (
     unrelate,
 )
 
-TYPES = get_args(RelationshipType)
+TYPES = get_args(get_args(RelationshipType)[0])
 A, B, C, D = 1, 2, 3, 4
 ITSELF = "is the episode that it begins at; an episode is not related to itself"
 
