@@ -43,6 +43,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Digests:
     digests = stores.digests()
     stores.close()
     spaces = {"default/robot/default", "default/graph#entity", "default/graph#reflection"}
+    spaces |= {"default/episodes#episode", "default/episodes#pattern"}
     assert {name.split("/", 1)[1] for name in digests if name[:4] == "text"} >= spaces
     assert {name.split("/", 1)[1] for name in digests if name[:7] == "vectors"} >= spaces
     return digests

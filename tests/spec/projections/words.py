@@ -49,6 +49,7 @@ from tests.spec.given import (
     unit,
 )
 from tests.spec.given_graph import created, observed, related, stated
+from tests.spec.projections.episode_words import EPISODES
 
 EAST = unit(0, 1)
 
@@ -261,8 +262,8 @@ GRAPH: tuple[Given | tuple[Given, ...], ...] = (
 
 EVERYTHING: tuple[Given | tuple[Given, ...], ...] = tuple(
     part[place]
-    for place in range(max(len(ROBOT), len(GRAPH)))
-    for part in (ROBOT, GRAPH)
+    for place in range(max(len(ROBOT), len(GRAPH), len(EPISODES)))
+    for part in (ROBOT, GRAPH, EPISODES)
     if place < len(part)
 )
 """Every fact of every family, one of each in turn."""
