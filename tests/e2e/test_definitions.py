@@ -175,9 +175,10 @@ def test_annotations_tell_reads_from_writes() -> None:
         assert told[name]["readOnlyHint"] is (name != "execute_entity_split")
     assert told["execute_entity_split"]["destructiveHint"] is True
     for name in EPISODES:
-        reads = name.startswith(("get_", "query_", "bulk_"))
-        assert told[name]["readOnlyHint"] is reads
-        assert told[name]["destructiveHint"] is (name == "delete_episode")
+        takes_away = name.startswith(("delete_", "remove_", "set_"))
+        writes = name.startswith(("create_", "add_", "complete_", "execute_"))
+        assert told[name]["readOnlyHint"] is not (takes_away or writes)
+        assert told[name]["destructiveHint"] is takes_away
     assert told["learn"] == {
         "title": "Learn",
         "readOnlyHint": False,
