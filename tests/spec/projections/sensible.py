@@ -38,6 +38,20 @@ from tests.spec.given import (
     unit,
 )
 from tests.spec.given_graph import created, observed, related, stated
+from tests.spec.projections.episode_words import (
+    begun,
+    completed,
+    executed,
+    gone,
+    linked,
+    meant,
+    pattern_meant,
+    seen,
+    stepped,
+    tagged,
+    unlinked,
+)
+from tests.spec.projections.episode_words import found as pattern_found
 from tests.spec.projections.words import (
     decayed,
     deleted,
@@ -305,3 +319,109 @@ class Graph:
 
 def graph(plan: Sequence[Step]) -> list[Given]:
     return Graph(plan).facts
+
+
+# --- episodes ------------------------------------------------------------------------------------
+
+
+class _Episode(msgspec.Struct):
+    description: str
+    tags: set[str]
+    version: int = 1
+    steps: int = 0
+    completed: bool = False
+    shows: set[int] = set()
+
+
+EPISODE_STEPS = steps(
+    *("begin", "begin", "step", "complete", "complete", "tag", "delete", "link", "unlink"),
+    *("embed", "embed", "embed pattern", "execute"),
+)
+
+
+class Episodes:
+    """What may happen to episodes; `facts` is what has. A pattern is as good as its text."""
+
+    def __init__(self, plan: Sequence[Step]) -> None:
+        self.facts: list[Given] = []
+        self.episodes: dict[int, _Episode] = {}
+        self.patterns: set[int] = set()
+        self.links: dict[int, tuple[int, int]] = {}
+        self._made = {"episode": 0, "pattern": 0, "link": 0}
+        for day, (what, a, b) in enumerate([("begin", 0, 0), ("begin", 1, 1), *plan]):
+            number = sorted(self.episodes)[a % len(self.episodes)] if self.episodes else 0
+            happens = self._anyhow(what, a, b)
+            if not happens and number:
+                happens = self._to_episode(what, number, self.episodes[number], b)
+            self.facts += [msgspec.structs.replace(one, at_us=days(day / 3)) for one in happens]
+
+    def _next(self, kind: str) -> int:
+        self._made[kind] += 1
+        return self._made[kind]
+
+    def _anyhow(self, what: str, a: int, b: int) -> list[Given]:
+        match what:
+            case "begin":
+                number = self._next("episode")
+                self.episodes[number] = _Episode(TEXTS[a % 7], {NAMES[b % 4]})
+                return [begun(number, TEXTS[a % 7], NAMES[b % 4])]
+            case "embed pattern" if self.patterns:
+                pattern = sorted(self.patterns)[a % len(self.patterns)]
+                return [pattern_meant(pattern, model=MODELS[b % 2], vector=VECTORS[b % 4])]
+            case "unlink" if self.links:
+                link = sorted(self.links)[a % len(self.links)]
+                return [unlinked(link, *self.links.pop(link))]
+            case "execute":
+                return [executed()]
+        return []
+
+    def _to_episode(self, what: str, number: int, one: _Episode, b: int) -> list[Given]:
+        others = sorted(self.episodes)
+        match what:
+            case "step" if not one.completed:
+                one.steps += 1
+                return [stepped(number, one.steps, failed=bool(b % 2))]
+            case "complete" if not one.completed:
+                one.completed = True
+                success = (b % 4) / 3
+                facts = [completed(number, self._text(one), success)]
+                if b % 3 or not self.patterns:
+                    pattern = self._next("pattern")
+                    self.patterns.add(pattern)
+                    facts.append(pattern_found(pattern, TEXTS[b % 7]))
+                one.shows = self.patterns if b % 2 else {max(self.patterns)}
+                one.shows = set(one.shows)
+                return [*facts, *(seen(each, number, success) for each in sorted(one.shows))]
+            case "tag":
+                tag = NAMES[b % 4]
+                added, removed = ((), (tag,)) if tag in one.tags else ((tag,), ())
+                one.tags, one.version = one.tags ^ {tag}, one.version + 1
+                return [tagged(number, self._text(one), added, removed)]
+            case "link":
+                ends = (number, others[b % len(others)])
+                if ends not in self.links.values():
+                    self.links[self._next("link")] = ends
+                    return [linked(self._made["link"], *ends)]
+            case "embed":
+                vector = VECTORS[b % 4]
+                return [meant(number, version=one.version, model=MODELS[b % 2], vector=vector)]
+            case "delete":
+                return [self._deleted(number)]
+        return []
+
+    def _deleted(self, number: int) -> Given:
+        one = self.episodes.pop(number)
+        elsewhere = {each for other in self.episodes.values() for each in other.shows}
+        alone = one.shows - elsewhere
+        self.patterns -= alone
+        lost = [link for link, ends in self.links.items() if number in ends]
+        for link in lost:
+            self.links.pop(link)
+        return gone(number, patterns=tuple(sorted(alone)), links=tuple(lost))
+
+    def _text(self, one: _Episode) -> str:
+        return f"{one.description} {' '.join(sorted(one.tags))}"
+
+
+def episodes(plan: Sequence[Step]) -> list[Given]:
+    return Episodes(plan).facts

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemolog.events.codec import Fact
+from mnemolog.events.episodes import LANGUAGE as EPISODES
 from mnemolog.events.graph import LANGUAGE as GRAPH
 from mnemolog.events.graph import EntitySplit
 from mnemolog.events.language import Language
 from mnemolog.events.robot import LANGUAGE as ROBOT
 from mnemolog.projections.described import index_space
+from mnemolog.projections.episodes.state import DESCRIBED
 from mnemolog.projections.graph import meaning
 from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
 from mnemolog.projections.ports import PutText, PutVector, Remove
@@ -26,14 +28,16 @@ from tests.spec.given_graph import searchable
 from tests.spec.projections.fed import Log
 from tests.spec.projections.sensible import (
     COLLECTIONS,
+    EPISODE_STEPS,
     GRAPH_STEPS,
     MEMORY_STEPS,
     Step,
+    episodes,
     graph,
     memories,
 )
 
-LIVES = st.one_of(MEMORY_STEPS.map(memories), GRAPH_STEPS.map(graph))
+LIVES = st.one_of(MEMORY_STEPS.map(memories), GRAPH_STEPS.map(graph), EPISODE_STEPS.map(episodes))
 DELIVERIES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30), st.booleans()), max_size=8)
 """So far back, so far on, and whether it is undone at the end."""
 
@@ -179,10 +183,39 @@ def test_the_indexes_hold_what_has_been_described(plan: list[Step]) -> None:
         assert held == kept
 
 
+@settings(max_examples=150)
+@given(EPISODE_STEPS)
+def test_the_indexes_hold_the_episodes_and_patterns_that_are_there(plan: list[Step]) -> None:
+    log = Log().add(*episodes(plan))
+    view, numbers = fed(log).view, range(1, len(log) + 1)
+    there = {("episode", row[0]) for row in view.all("SELECT id FROM episode")}
+    there |= {("pattern", row[0]) for row in view.all("SELECT id FROM pattern")}
+    assert {(key[0].split("#")[1], key[1]) for key in texts(log)} == there
+    # Nothing is left of what is gone, and a pattern has the evidence that it counts.
+    for table in ("episode_step", "episode_tag", "evidence"):
+        sql = f"SELECT count(*) FROM {table} WHERE episode NOT IN (SELECT id FROM episode)"
+        assert view.one(sql) == (0,)
+    for occurrences, number in view.all("SELECT occurrences, id FROM pattern"):
+        assert view.one("SELECT count(*) FROM evidence WHERE pattern = ?", number) == (occurrences,)
+        assert occurrences > 0
+    for model in (MODEL.name, "other"):
+        kept = {
+            (index_space("default/episodes", kind), number): vector.tobytes()
+            for kind in ("episode", "pattern")
+            for number, vector in DESCRIBED.meanings(view, model, kind, numbers).items()
+        }
+        held = {key: one.vector.tobytes() for key, one in vectors(log, model).items()}
+        assert held == kept
+
+
 @pytest.mark.parametrize(
     ("language", "strategy", "life", "left_out"),
-    [(ROBOT, MEMORY_STEPS, memories, set()), (GRAPH, GRAPH_STEPS, graph, {EntitySplit})],
-    ids=["robot", "graph"],
+    [
+        (ROBOT, MEMORY_STEPS, memories, set()),
+        (GRAPH, GRAPH_STEPS, graph, {EntitySplit}),
+        (EPISODES, EPISODE_STEPS, episodes, set()),
+    ],
+    ids=["robot", "graph", "episodes"],
 )
 def test_every_fact_may_happen(
     language: Language,
