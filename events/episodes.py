@@ -658,12 +658,10 @@ class PatternEmbedded(Fact, frozen=True, tag="episodes.pattern_embedded"):
 
 
 class CodeExecuted(Fact, frozen=True, tag="episodes.code_executed"):
-    """The code is in the call, and what came of it in the reply."""
+    """The code is in the call, and what came of it in the reply. Code that failed is a refused
+    call."""
 
     sha256: str
-    ok: bool
-    error: str = ""
-    ms: float = 0.0
 
 
 LANGUAGE = Language(

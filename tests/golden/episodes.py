@@ -163,12 +163,6 @@ FACTS: dict[str, Fact] = {
     "episodes.pattern_embedded": PatternEmbedded(pattern=3, model="bge-small-en-v1.5", embedding=1),
     "episodes.pattern_embedded.least": PatternEmbedded(pattern=3, model="bge-small-en-v1.5"),
     "episodes.code_executed": CodeExecuted(
-        sha256="3385dd26b7f49319c6d59597ec1a556651d3278bf46f066cb247af8dd1dbbcfe",
-        ok=False,
-        error="TypeError: input.map is not a function",
-        ms=41.5,
-    ),
-    "episodes.code_executed.least": CodeExecuted(
-        sha256="3385dd26b7f49319c6d59597ec1a556651d3278bf46f066cb247af8dd1dbbcfe", ok=True
+        sha256="3385dd26b7f49319c6d59597ec1a556651d3278bf46f066cb247af8dd1dbbcfe"
     ),
 }

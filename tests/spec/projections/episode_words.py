@@ -171,7 +171,7 @@ def pattern_meant(
 
 
 def executed(**more: Any) -> Given:
-    return done(CodeExecuted(sha256="3385dd26", ok=True, ms=4.5), **more)
+    return done(CodeExecuted(sha256="3385dd26"), **more)
 
 
 def _made_by(model: str, vector: bytes | None, given: Given) -> Given:
