@@ -13,7 +13,7 @@ from typing import Any
 from tests.ports import HOST, HeldPort
 
 SAME = {"automobile": "car", "vehicle": "car", "cars": "car", "mend": "repair", "fix": "repair"}
-DIMS = 64
+DIMS = 512
 
 
 def vector(text: str, dims: int = DIMS, salt: str = "") -> list[float]:
@@ -33,6 +33,8 @@ class EmbeddingServer:
         self.status = 500
         self.retry_after = ""
         self.dims = DIMS
+        self.unwanted = ""
+        """A request with this word in one of its texts is refused."""
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.go_on = threading.Event()
         """What is slow waits for this."""
@@ -96,6 +98,9 @@ class EmbeddingServer:
         status = self.status if self.mode == "status" else 200
         if self.key is not None and given != self.key:
             status = 401
+        texts = body["texts"] if "texts" in body else body["input"]
+        if self.unwanted and any(self.unwanted in text for text in texts):
+            status = 400
         data = (
             self._body(to.path, body)
             if status == 200

@@ -31,6 +31,7 @@ FLOAT_BYTES = 26
 MOST_TEXTS = {"cohere": 96}
 """The provider takes no more of them at once."""
 MAX_RETRY_AFTER_S = 120.0
+_UNFIT = (400, 413, 422)
 AZURE_VERSION = "2024-02-01"
 
 Vectors = list[NDArray[np.float16]]
@@ -38,11 +39,12 @@ Vectors = list[NDArray[np.float16]]
 
 class ProviderAway(Exception):
     """There are no vectors now; the sentence says why. `after_s` is how long the provider asks to
-    be left alone."""
+    be left alone; `unfit`: it does not want these texts, and may want others."""
 
-    def __init__(self, sentence: str, after_s: float = 0.0) -> None:
+    def __init__(self, sentence: str, after_s: float = 0.0, *, unfit: bool = False) -> None:
         super().__init__(sentence)
         self.after_s = after_s
+        self.unfit = unfit
 
 
 class _One(msgspec.Struct):
@@ -248,7 +250,8 @@ def _refused(named: str, place: Place, answer: httpx.Response) -> ProviderAway:
         return ProviderAway(f"{named} has trouble of its own ({status})", _after_s(answer))
     if 300 <= status < 400:
         return ProviderAway(f"{named} sends elsewhere ({status}), where nobody goes")
-    return ProviderAway(f"{named} refuses the request ({status}): are model and base_url right?")
+    sentence = f"{named} refuses the request ({status}): are model and base_url right?"
+    return ProviderAway(sentence, unfit=status in _UNFIT)
 
 
 def _after_s(answer: httpx.Response) -> float:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from mnemolog.events import episodes as asked
-from mnemolog.projections.episodes import PROJECTION
+from mnemolog.projections.episodes import PROJECTION, provided
 from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, episodes_space
 from mnemolog.services.decider.tool import Place, Tool, adds, destroys, reads
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
+from mnemolog.services.families.episodes.answering import embeddings as testing
 from mnemolog.services.families.episodes.answering import episodes as looking
 from mnemolog.services.families.episodes.answering import monitoring, query
-from mnemolog.services.families.episodes.deciding import code, episodes
+from mnemolog.services.families.episodes.deciding import code, embeddings, episodes
 from mnemolog.services.families.episodes.deciding.access import decide_looked
-from mnemolog.services.families.episodes.describing import describe
+from mnemolog.services.families.episodes.describing import describe, provide
 from mnemolog.services.families.episodes.problems import in_codes
 from mnemolog.services.families.episodes.rules import EpisodeRules
 from mnemolog.services.family import Family, Spaces
-from mnemolog.services.late import Queue
+from mnemolog.services.late import Provided, Queue
 
 
 def _in_episodes(tenant: str, args: Any) -> Place:
     return Place(episodes_space(tenant))
+
+
+def _query(args: Any) -> str:
+    return str(args.query)
 
 
 def _space_named(tenant: str, name: str) -> str | None:
@@ -66,7 +71,14 @@ EPISODE_TOOLS: tuple[Tool, ...] = (
         looking.answer_timeline,
     ),
     reads("bulk_episodes", asked.BulkEpisodes, _in_episodes, decide_looked, looking.answer_bulk),
-    reads("query_memory", asked.QueryMemory, _in_episodes, decide_looked, query.answer_query),
+    reads(
+        "query_memory",
+        asked.QueryMemory,
+        _in_episodes,
+        decide_looked,
+        query.answer_query,
+        asks=_query,
+    ),
 )
 
 EMBEDDING_TOOLS: tuple[Tool, ...] = (
@@ -77,6 +89,24 @@ EMBEDDING_TOOLS: tuple[Tool, ...] = (
         decide_looked,
         query.answer_semantic,
         awaits=EPISODE,
+        asks=_query,
+    ),
+    adds(
+        "configure_embeddings",
+        asked.ConfigureEmbeddings,
+        _in_episodes,
+        embeddings.decide_configure,
+        idempotent=True,
+        carry_out=embeddings.carry_out,
+        at_once=embeddings.AT_ONCE,
+    ),
+    reads(
+        "test_embeddings",
+        asked.TryEmbeddings,
+        _in_episodes,
+        decide_looked,
+        testing.answer_test,
+        heavy=True,
     ),
     adds(
         describe.NAME,
@@ -87,6 +117,14 @@ EMBEDDING_TOOLS: tuple[Tool, ...] = (
         internal=True,
         texts=describe.texts,
         heavy=True,
+    ),
+    adds(
+        provide.NAME,
+        provide.ProvideMeanings,
+        provide.place,
+        provide.decide_provide,
+        idempotent=False,
+        internal=True,
     ),
 )
 
@@ -142,6 +180,19 @@ FAMILY = Family(
             last_noted=DESCRIBED.last,
             made=describe.made,
             ask=describe.ask,
+        ),
+        Provided(
+            tool=provide.NAME,
+            asks=(
+                asked.EmbeddingsConfigured,
+                asked.EpisodeCreated,
+                asked.EpisodeTagged,
+                asked.PatternFound,
+            ),
+            choice=provided.choice,
+            choices=provided.with_something_waiting,
+            waiting=provide.waiting,
+            ask=provide.ask,
         ),
     ),
 )

@@ -9,6 +9,7 @@ import msgspec
 from mnemolog.events.arguments import Refused, Unfit
 from mnemolog.events.json_text import shown
 
+SERVER = -32000
 NOT_FOUND = -32004
 VALIDATION = -32005
 SANDBOX = -32007

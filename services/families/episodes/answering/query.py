@@ -11,10 +11,16 @@ import msgspec
 from mnemolog.events.envelope import Call
 from mnemolog.events.episodes import QueryMemory, QuerySemanticMemory
 from mnemolog.projections.episodes import patterns as known
-from mnemolog.projections.episodes import state
+from mnemolog.projections.episodes import provided, state
 from mnemolog.projections.episodes.state import EPISODE, Episode, Step
 from mnemolog.projections.state.view import View
-from mnemolog.services.families.episodes.answering.finding import MAX_FETCH, Search, search
+from mnemolog.services.families.episodes.answering.finding import (
+    MAX_FETCH,
+    Legs,
+    Search,
+    chosen,
+    search,
+)
 from mnemolog.services.families.episodes.replies import shown_episode, shown_pattern
 from mnemolog.services.reader.reader import Read, Reader, no_model
 
@@ -25,6 +31,8 @@ SAME_DOMAIN = 0.25
 STEPS_SHOWN = 20
 ACTION_SHOWN = 200
 PATTERNS_SHOWN = 5
+SIMILAR = 0.7
+"""An episode is similar from here on, unless the caller or the configuration says otherwise."""
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -36,31 +44,42 @@ def answer_query(reader: Reader, call: Call, args: QueryMemory) -> Read:
     view = reader.view
     place = view.space_id(call.space)
     if place is None:
-        return Read(_reply(view, [], "bm25_only"), [])
+        return Read(_reply(view, [], Legs([], [], None)), [])
     found = search(reader, call.space, EPISODE, args.query)
     pool = args.limit if args.sort == "relevance" else max(POOL, args.limit)
-    ranked, mode = _relevant(found, place, args, pool)
+    ranked, legs = _relevant(found, place, args, pool)
     best = sorted(ranked, key=_ORDERS[args.sort])[: args.limit]
-    return Read(_reply(view, best, mode), [one.episode.id for one in best], mode)
+    return Read(_reply(view, best, legs), [one.episode.id for one in best], legs.mode)
 
 
 def answer_semantic(reader: Reader, call: Call, args: QuerySemanticMemory) -> Read:
     """By meaning alone; what has no vector yet is not found."""
-    view = reader.view
-    if reader.model is None or reader.loaded() is None:
+    view, choice = reader.view, chosen(reader, call.space)
+    if choice is None and (reader.model is None or reader.loaded() is None):
         raise no_model(reader.model)
+    configured = provided.choice(view, call.space)
+    threshold = args.similarity_threshold
+    if threshold is None and configured is not None:
+        threshold = configured.similarity_threshold
+    if threshold is None:
+        threshold = SIMILAR
     place = view.space_id(call.space)
     rows: list[Ranked] = []
+    mode, why = "vec_only", ""
     if place is not None:
         found, fetch = search(reader, call.space, EPISODE, args.query), args.limit * 4
         while True:
             legs = found.legs(fetch)
+            if choice is not None and legs.similar is None:
+                # By words, so that an agent that asks while a provider is away is not left alone.
+                rows, mode, why = _by_words(view, place, legs, args), legs.mode, legs.why
+                break
             similar = legs.similar or {}
             there = state.episodes(view, place, legs.near)
             rows = [
                 Ranked(one, similar[number])
                 for number in legs.near
-                if similar[number] >= args.similarity_threshold
+                if similar[number] >= threshold
                 and (one := there.get(number)) is not None
                 and args.domain in (None, one.domain)
                 and args.task_type in (None, one.task_type)
@@ -69,16 +88,35 @@ def answer_semantic(reader: Reader, call: Call, args: QuerySemanticMemory) -> Re
                 break
             fetch = min(fetch * 4, MAX_FETCH)
     best = rows[: args.limit]
+    model = choice.name if choice is not None else reader.model.name if reader.model else None
+    shown = [_row(view, one, "similarity") for one in best]
     reply = {
-        "episodes": [_row(view, one, "similarity") for one in best],
+        "episodes": [{**one, "similarity": None} for one in shown] if why else shown,
         "total": len(best),
-        "model": reader.model.name,
-        "similarity_threshold": args.similarity_threshold,
+        "mode": mode,
+        "model": model,
+        "similarity_threshold": threshold,
     }
-    return Read(reply, [one.episode.id for one in best], "vec_only")
+    if why:
+        reply["reason"] = why
+    return Read(reply, [one.episode.id for one in best], mode)
 
 
-def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple[list[Ranked], str]:
+def _by_words(view: View, place: int, legs: Legs, args: QuerySemanticMemory) -> list[Ranked]:
+    """What has the query's words; how similar it is cannot be told."""
+    there = state.episodes(view, place, legs.words)
+    return [
+        Ranked(one, 0.0)
+        for number in legs.words
+        if (one := there.get(number)) is not None
+        and args.domain in (None, one.domain)
+        and args.task_type in (None, one.task_type)
+    ]
+
+
+def _relevant(
+    found: Search, place: int, args: QueryMemory, count: int
+) -> tuple[list[Ranked], Legs]:
     """The `count` most relevant; as many as that whenever there are that many, whatever words they
     use: what neither leg found comes last, the newest first."""
     view, fetch = found.reader.view, max(POOL, count * 4)
@@ -103,7 +141,7 @@ def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple
             rest = state.found(view, place, wanted, "newest", count + len(have))
             ranked += [Ranked(one, 0.0) for one in rest if one.id not in have]
             ranked = ranked[:count]
-    return _normalised(ranked), legs.mode
+    return _normalised(ranked), legs
 
 
 def _weighed(score: float, episode: Episode, domain: str) -> float:
@@ -130,14 +168,15 @@ _ORDERS: dict[str, Callable[[Ranked], Any]] = {
 }
 
 
-def _reply(view: View, best: list[Ranked], mode: str) -> dict[str, Any]:
-    return {
+def _reply(view: View, best: list[Ranked], legs: Legs) -> dict[str, Any]:
+    reply = {
         "episodes": [_row(view, one, "relevance_score") for one in best],
         "total": len(best),
-        "mode": mode,
+        "mode": legs.mode,
         "patterns": _patterns(view, [one.episode for one in best]),
         "insights": _insights(view, [one.episode for one in best]),
     }
+    return {**reply, "reason": legs.why} if legs.why else reply
 
 
 def _row(view: View, one: Ranked, score: str) -> dict[str, Any]:
