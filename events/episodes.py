@@ -25,6 +25,8 @@ MAX_PAGE = 1000
 MAX_OFFSET = 1_000_000
 MAX_PATTERNS = 200
 MAX_CODE_BYTES = 256 * 1024
+MAX_BATCH = 2048
+BATCH = 64
 MAX_RELATIONSHIPS = 1000
 """Of one episode: a graph of them is walked."""
 
@@ -444,6 +446,41 @@ class GetTopologicalOrder(Arguments, frozen=True):
 # --- embeddings, monitoring, code ----------------------------------------------------------------
 
 
+class ConfigureEmbeddings(Arguments, frozen=True):
+    """Configure which model makes the vectors of your episodes and patterns. It is asked once
+    before anything changes; then everything is embedded anew in the background, which
+    test_embeddings tells of. Provider local without a model is the service's own. Keys are never
+    sent to this tool: name the environment variable that holds one."""
+
+    provider: Annotated[Provider, Meta(description="openai, local, mistral, azure or cohere.")]
+    model: Annotated[
+        Label | None, Meta(description="Model name; for azure the name of the deployment.")
+    ] = None
+    api_key_env: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=500)] | None,
+        Meta(
+            description="Name of the environment variable of the service that holds the API key.",
+            examples=["OPENAI_API_KEY"],
+        ),
+    ] = None
+    base_url: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=2000)] | None,
+        Meta(description="Custom base URL, of a host that the service's operator allows."),
+    ] = None
+    batch_size: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_BATCH)] | None,
+        Meta(description="Texts embedded at once (1-2048); 64 unless told."),
+    ] = None
+    similarity_threshold: Annotated[
+        Share | None,
+        Meta(description="Minimum similarity of query_semantic_memory where it is given none."),
+    ] = None
+
+
+class TryEmbeddings(Arguments, frozen=True):
+    """Test the embedding provider: whether it answers, how fast, and how much is embedded."""
+
+
 class QuerySemanticMemory(Arguments, frozen=True):
     """Search episodic memory using semantic similarity alone."""
 
@@ -451,7 +488,10 @@ class QuerySemanticMemory(Arguments, frozen=True):
     domain: Annotated[Domain | None, Meta(description="Filter by domain.")] = None
     task_type: TaskType | None = None
     limit: Limit = 10
-    similarity_threshold: Annotated[Share, Meta(description="Minimum similarity.")] = 0.7
+    similarity_threshold: Annotated[
+        Share | None,
+        Meta(description="Minimum similarity; 0.7, or what configure_embeddings was given."),
+    ] = None
 
 
 class HealthCheck(Arguments, frozen=True):
@@ -657,6 +697,31 @@ class PatternEmbedded(Fact, frozen=True, tag="episodes.pattern_embedded"):
     embedding: int | None = None
 
 
+class EmbeddingsConfigured(Fact, frozen=True, tag="episodes.embeddings_configured"):
+    """From now on `name` makes the space's vectors; empty: the service's own model does. The key is
+    in the variable `api_key_env`, and nowhere else."""
+
+    name: str
+    provider: str
+    model: str = ""
+    api_key_env: str = ""
+    base_url: str = ""
+    batch_size: int = BATCH
+    similarity_threshold: float | None = None
+    dims: int = 0
+
+
+class MeaningProvided(Fact, frozen=True, tag="episodes.meaning_provided"):
+    """A vector of an episode or a pattern, by the model that the space is configured for, unit
+    length and float16. None: the model does not cover the text."""
+
+    kind: str
+    number: int
+    version: int
+    model: str
+    vector: bytes | None = None
+
+
 class CodeExecuted(Fact, frozen=True, tag="episodes.code_executed"):
     """The code is in the call, and what came of it in the reply. Code that failed is a refused
     call."""
@@ -678,6 +743,8 @@ LANGUAGE = Language(
         RelationshipRemoved,
         EpisodeEmbedded,
         PatternEmbedded,
+        EmbeddingsConfigured,
+        MeaningProvided,
         CodeExecuted,
     ),
 )

@@ -55,6 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Directory of the embedding models; empty: the user's cache directory."""
     vectors: str = "edge"
     """`edge`: the vector index is in this process; or the URL of a Qdrant server."""
+    embedding_hosts: str = ""
+    """Hosts, with a port or without, that clients may have texts of episodes embedded at, with a
+    key: beside the providers' own, separated by commas."""
     import_dir: str = ""
     """Where clients over HTTP may import files from; empty: `import` in the data directory."""
     toolsets: str = ""
@@ -106,6 +109,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def hosts(self) -> list[str]:
         return [name.strip() for name in self.allowed_hosts.split(",") if name.strip()]
+
+    @property
+    def embedding_places(self) -> list[str]:
+        return [name.strip() for name in self.embedding_hosts.split(",") if name.strip()]
 
     @property
     def import_root(self) -> Path:

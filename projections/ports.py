@@ -173,3 +173,21 @@ class Waiting(msgspec.Struct, frozen=True):
     number: int
     space: str
     since: int
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The model that makes a space's vectors, where that is another than the service's own. `name`
+    tells its vectors from others', `since` the call that chose it; `removed` counts vectors that
+    are gone since then."""
+
+    space: str
+    name: str
+    provider: str
+    model: str
+    api_key_env: str
+    base_url: str
+    batch_size: int
+    similarity_threshold: float | None
+    dims: int
+    since: int = 0
+    removed: int = 0

@@ -12,7 +12,7 @@ from mnemolog.events.ids import is_tenant, partition_of_space
 from mnemolog.projections.projection import Projected
 from mnemolog.services.decider.tool import Asked, Tool
 from mnemolog.services.family import Family
-from mnemolog.services.late import Queue, Sweep
+from mnemolog.services.late import Provided, Queue, Sweep
 from mnemolog.services.listed import Families
 from mnemolog.services.told import ThingKind
 
@@ -46,6 +46,7 @@ class Catalogue:
         late = [one for family in families for one in family.late]
         self.queues = [one for one in late if isinstance(one, Queue)]
         self.sweeps = [one for one in late if isinstance(one, Sweep)]
+        self.provided = [one for one in late if isinstance(one, Provided)]
         kinds = [kind for queue in self.queues for kind in queue.kinds]
         if len(set(kinds)) < len(kinds):
             raise ValueError("two families have things of one kind described")

@@ -13,7 +13,7 @@ import msgspec
 from mnemolog.events.arguments import Refused
 from mnemolog.projections.projection import Projection
 from mnemolog.services.decider.tool import Tool
-from mnemolog.services.late import Queue, Sweep
+from mnemolog.services.late import Provided, Queue, Sweep
 from mnemolog.services.told import ThingKind
 
 INTERNAL_ERROR = -32603
@@ -71,7 +71,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     things: tuple[ThingKind, ...] = ()
     refusal: Callable[[Refused], Refused] = lambda refused: refused
     codes: Codes = Codes()
-    late: tuple[Queue | Sweep, ...] = ()
+    late: tuple[Queue | Sweep | Provided, ...] = ()
 
     def __post_init__(self) -> None:
         if self.projection.name != self.name:

@@ -2,10 +2,11 @@
 
 Nobody waits for an embedding that need not be there when a call is answered. The state knows what
 waits; a thread of the node embeds it and has the decider note it, through the log like everything
-else. There are two ways to wait:
+else. There are three ways to wait:
 
 - a `Queue`: the newest change first, and a search may wait for its end;
-- a `Sweep`: what a model has not embedded yet is gone through once, in the order of the ids.
+- a `Sweep`: what a model has not embedded yet is gone through once, in the order of the ids;
+- `Provided`: for the model that a space is configured for, which may be a provider elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from mnemolog.events.arguments import Arguments
 from mnemolog.events.codec import Fact
-from mnemolog.projections.ports import Waiting
+from mnemolog.projections.ports import Choice, Vector, Waiting
 from mnemolog.projections.state.view import View
 
 Covers = Callable[[str], bool]
@@ -27,12 +28,14 @@ CountTokens = Callable[[str], int]
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """Something that can be embedded now; `characters` is how long its text is."""
+    """Something that can be embedded now; `characters` is how long its text is, `since` tells the
+    change."""
 
     kind: str
     number: int
     characters: int
     item: Any
+    since: int = 0
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,3 +72,17 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     page: Callable[[View, str, int, int], list[Swept]]
     count: Callable[[View, str], int]
     ask: Callable[[str, Sequence[Swept]], Arguments]
+
+
+class Provided(msgspec.Struct, frozen=True, kw_only=True):
+    """`choice` is what a space is configured for, `choices` what those spaces are that have
+    something waiting. `waiting` gives the newest changes of a space first, each `Ready` with an
+    `item` that has its `text`; `ask` the arguments of a call of `tool` with their vectors, None for
+    what the model does not cover. `asks` are facts that leave something to be embedded."""
+
+    tool: str
+    asks: tuple[type[Fact], ...]
+    choice: Callable[[View, str], Choice | None]
+    choices: Callable[[View], list[Choice]]
+    waiting: Callable[[View, Choice, int], list[Ready]]
+    ask: Callable[[Choice, Sequence[Ready], Sequence[Vector | None]], Arguments]

@@ -1,7 +1,7 @@
 """What the episodes family's facts do: episodes, their steps, patterns, relationships."""
 
 from mnemolog.events.episodes import LANGUAGE
-from mnemolog.projections.episodes import schema
+from mnemolog.projections.episodes import provided, schema
 from mnemolog.projections.episodes.facts import EVOLVE
 from mnemolog.projections.episodes.state import DESCRIBED
 from mnemolog.projections.episodes.text import TEXT
@@ -10,8 +10,8 @@ from mnemolog.projections.projection import Projection
 
 PROJECTION = Projection(
     language=LANGUAGE,
-    tables=schema.SCHEMA + DESCRIBED.tables,
-    canonical={**schema.CANONICAL, **DESCRIBED.canonical},
+    tables=schema.SCHEMA + DESCRIBED.tables + provided.TABLES,
+    canonical={**schema.CANONICAL, **DESCRIBED.canonical, **provided.CANONICAL},
     state=EVOLVE,
     text=TEXT,
     vectors=VECTORS,

@@ -11,11 +11,13 @@ from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Decision
 from mnemolog.events.episodes import (
     CodeExecuted,
+    EmbeddingsConfigured,
     EpisodeCompleted,
     EpisodeCreated,
     EpisodeDeleted,
     EpisodeEmbedded,
     EpisodeTagged,
+    MeaningProvided,
     PatternEmbedded,
     PatternFound,
     PatternSeen,
@@ -23,6 +25,7 @@ from mnemolog.events.episodes import (
     RelationshipRemoved,
     StepAdded,
 )
+from mnemolog.projections.episodes import provided
 from mnemolog.projections.episodes.state import (
     DESCRIBED,
     EPISODE,
@@ -56,6 +59,7 @@ def _created(view: Writable, fact: EpisodeCreated, moment: Moment, decision: Dec
     for tag in fact.tags:
         view.run("INSERT INTO episode_tag VALUES (?, ?, ?)", fact.number, tag, space)
     DESCRIBED.to_describe(view, EPISODE, fact.number, space, moment)
+    provided.to_provide(view, EPISODE, fact.number, space, moment)
     view.touched(f"episode:{fact.number}", moment)
     view.touched(f"episode:{fact.episode_id}", moment)
 
@@ -111,6 +115,7 @@ def _tagged(view: Writable, fact: EpisodeTagged, moment: Moment, decision: Decis
         view.run("INSERT OR IGNORE INTO episode_tag VALUES (?, ?, ?)", fact.number, tag, space)
     view.run("UPDATE episode SET version = version + 1 WHERE id = ?", fact.number)
     DESCRIBED.to_describe(view, EPISODE, fact.number, space, moment)
+    provided.to_provide(view, EPISODE, fact.number, space, moment)
     view.touched(f"episode:{fact.number}", moment)
 
 
@@ -123,6 +128,7 @@ def _deleted(view: Writable, fact: EpisodeDeleted, moment: Moment, decision: Dec
         if pattern in fact.patterns:
             view.run("DELETE FROM pattern WHERE id = ?", pattern)
             DESCRIBED.forget(view, PATTERN, pattern)
+            provided.forget(view, moment.space, PATTERN, pattern)
         else:
             _count(view, pattern)
         view.touched(f"pattern:{pattern}", moment)
@@ -134,6 +140,7 @@ def _deleted(view: Writable, fact: EpisodeDeleted, moment: Moment, decision: Dec
     view.run("DELETE FROM relationship WHERE source = ? OR target = ?", *both)
     view.run("DELETE FROM episode WHERE id = ?", fact.number)
     DESCRIBED.forget(view, EPISODE, fact.number)
+    provided.forget(view, moment.space, EPISODE, fact.number)
     view.touched(f"episode:{fact.number}", moment)
 
 
@@ -156,6 +163,7 @@ def _found(view: Writable, fact: PatternFound, moment: Moment, decision: Decisio
         moment.at_us,
     )
     DESCRIBED.to_describe(view, PATTERN, fact.pattern, space, moment)
+    provided.to_provide(view, PATTERN, fact.pattern, space, moment)
     view.touched(f"pattern:{fact.pattern}", moment)
 
 
@@ -256,5 +264,7 @@ EVOLVE: dict[type[Fact], Evolve] = {
     RelationshipRemoved: _unrelated,
     EpisodeEmbedded: _embedded,
     PatternEmbedded: _pattern_embedded,
+    EmbeddingsConfigured: provided.configured,
+    MeaningProvided: provided.provide,
     CodeExecuted: _executed,
 }

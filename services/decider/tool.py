@@ -14,7 +14,7 @@ from mnemolog.events.envelope import Call, Embedding
 from mnemolog.events.ids import partition_of_id, partition_of_session, partition_of_space
 from mnemolog.projections.state.view import View, Writable
 from mnemolog.services.api import Answer, Files, Ran
-from mnemolog.services.reader.reader import Read, Reader, VectorModel
+from mnemolog.services.reader.reader import Models, Read, Reader, VectorModel
 
 R = TypeVar("R")
 
@@ -93,7 +93,8 @@ class Edge(msgspec.Struct, frozen=True):
     """What carrying a call out before it is decided needs of the node that got it. `submit` has a
     call of the service's own decided, `progress` is told how much is done and how much there is,
     `patience_s` is how long one such call may take, `files` which files may be named. `run_code`
-    runs an agent's code, described and with its input, where it can do no harm."""
+    runs an agent's code, described and with its input, where it can do no harm; `models` are those
+    that a space may be configured for."""
 
     submit: Callable[[Call], Future[Answer]]
     stopping: Callable[[], bool]
@@ -102,6 +103,7 @@ class Edge(msgspec.Struct, frozen=True):
     clock: Callable[[], int]
     run_code: Callable[[str, str, Any], Ran]
     files: Files | None = None
+    models: Models | None = None
 
 
 PlaceOf = Callable[[str, Any], Place]
@@ -124,8 +126,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     One that `destroys` takes something away. `idempotent`: the same call again changes nothing
     more. An `internal` one is the service's own, and clients are not offered it. A `heavy` one may
     take long, however small its arguments: a read waits for others like it. `awaits` names the kind
-    of thing that must have been described before it is answered, if any. A tool answers to its
-    `aliases`, too; they are not listed.
+    of thing that must have been described before it is answered, if any. `asks` is the text that it
+    looks for by meaning: a provider elsewhere is asked for its vector beforehand, so that no reader
+    waits for it. A tool answers to its `aliases`, too; they are not listed.
     """
 
     name: str
@@ -143,6 +146,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     says: Callable[[Any], Any] | None = None
     at_once: int = 1
     awaits: str = ""
+    asks: Callable[[Any], str] | None = None
     heavy: bool = False
     aliases: tuple[str, ...] = ()
 

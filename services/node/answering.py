@@ -6,20 +6,22 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import msgspec
 from msgspec.structs import replace
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Answered
-from mnemolog.projections.ports import IndexDamaged
+from mnemolog.projections.ports import IndexDamaged, VectorsAway
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.host import Host
 from mnemolog.services.reader.reader import Reader
 
 READ_THREADS = 4
+AHEAD_THREADS = 8
+"""That wait for the vectors of queries from elsewhere, so that no reader does."""
 HEAVY_THREADS = 1
 """Reads that take seconds wait for each other, so that the others never wait for them."""
 MAX_REPLY_BYTES = 16 * 1024 * 1024
@@ -36,12 +38,15 @@ class Answering:
         self._describe_wait_s = describe_wait_s
         self.threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self._heavy = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="examine")
+        self._ahead = ThreadPoolExecutor(AHEAD_THREADS, thread_name_prefix="ask-ahead")
 
     async def answer(self, asked: Asked) -> Answer:
         """A read's answer; `Refused` when it has none."""
         loop, tool, embedding = asyncio.get_running_loop(), asked.tool, self._host.embedding
         assert tool is not None
         threads = self._heavy if tool.heavy else self.threads
+        if tool.asks is not None and self._host.catalogue.provided:
+            await loop.run_in_executor(self._ahead, self._ask_ahead, asked, tool.asks(asked.args))
         if not tool.awaits:
             return _there(await loop.run_in_executor(threads, self._read, asked, True))
         if embedding.embedder.status == "loading":
@@ -77,6 +82,19 @@ class Answering:
         self.threads.shutdown()
         self._host.embedding.stop_passages()
         self._heavy.shutdown(cancel_futures=True)
+        self._ahead.shutdown(cancel_futures=True)
+
+    def _ask_ahead(self, asked: Asked, text: str) -> None:
+        """Have the query's vector made, if the space has a model of its own; whoever answers then
+        finds it at hand, or learns at once that there is none."""
+        host = self._host
+        with host.using.shared():
+            view = host.projections.states[asked.partition].reader()
+            found = [one.choice(view, asked.call.space) for one in host.catalogue.provided]
+        for choice in found:
+            if choice is not None and choice.name:
+                with suppress(VectorsAway):
+                    host.models.query(choice, text)
 
     def _try(self, asked: Asked) -> None:
         self._found(asked, last=True)
@@ -125,6 +143,7 @@ class Answering:
                 embedding.loaded,
                 0 if pending is None else pending.count,
                 host,
+                host.models,
             )
             try:
                 read = tool.answer(reader, call, asked.args)

@@ -15,6 +15,7 @@ from mnemolog.services.node.gate import Gate
 
 if TYPE_CHECKING:
     from mnemolog.projections.vectors.tail import TailedVectors
+    from mnemolog.services.node.embedding.chosen import ChosenModels
     from mnemolog.services.node.embedding.embedding import Embedding
     from mnemolog.services.node.embedding.late import LateVectors
     from mnemolog.services.node.health import Condition
@@ -29,6 +30,7 @@ class Host(Protocol):
     projections: Projections
     """Others after a rebuild: to be looked up within `using`."""
     embedding: Embedding
+    models: ChosenModels
     late: LateVectors
     shared: TailedVectors | None
     clock: Callable[[], int]

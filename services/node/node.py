@@ -36,8 +36,10 @@ from mnemolog.services.decider.decide import Deciding
 from mnemolog.services.decider.tool import Asked, Edge
 from mnemolog.services.node.answering import Answering
 from mnemolog.services.node.carrying import Carrying
+from mnemolog.services.node.embedding.chosen import ChosenModels
 from mnemolog.services.node.embedding.embedding import Embedding
 from mnemolog.services.node.embedding.late import LateVectors
+from mnemolog.services.node.embedding.provided import ProvidedVectors
 from mnemolog.services.node.figures import Figures
 from mnemolog.services.node.following.feed import Feed
 from mnemolog.services.node.following.follow import ReadableLog
@@ -99,6 +101,8 @@ class Node(ABC):
         """Entered by whoever reads several things of one moment of a state."""
         self.rebuilding = threading.Lock()
         self.embedding = Embedding(settings)
+        self.models = ChosenModels(settings, self.embedding)
+        self.provided = ProvidedVectors(self, self.models)
         self.shared = shared_vectors(settings, self.model)
         self.answering = Answering(self, self._record, settings.describe_wait_s)
         self.condition = Condition(self)
@@ -241,6 +245,7 @@ class Node(ABC):
             self.clock,
             self._carrying.run_code,
             request.files,
+            self.models,
         )
         return await self._carrying.out(asked, edge)
 
@@ -300,6 +305,7 @@ class Node(ABC):
         """Bring a decision that counts into everything that follows."""
         self.projections.show(partition, counted)
         self.late.saw(partition, counted)
+        self.provided.saw(counted)
         self.upkeep.shown += 1
         self.feed.publish(partition, counted)
 
@@ -333,6 +339,7 @@ class Node(ABC):
         self._begun = True
         self.condition.look()
         self.late.start()
+        self.provided.start()
         self.upkeep.start()
         self._healing.start()
         self.vector_scrub.start()
@@ -343,6 +350,8 @@ class Node(ABC):
         self.vector_scrub.stop()
         self._healing.stop()
         self.upkeep.stop()
+        self.models.close()
+        self.provided.stop()
         self._carrying.close()
         if self._begun:
             self.late.stop()

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from mnemolog.events.arguments import Refused
-from mnemolog.projections.ports import TextIndex, Vector, VectorIndex
+from mnemolog.projections.ports import Choice, TextIndex, Vector, VectorIndex
 from mnemolog.projections.state.view import View
 
 
@@ -32,6 +32,50 @@ class Running(Protocol):
         ...
 
 
+class Tried(msgspec.Struct, frozen=True):
+    """What came of asking a model once."""
+
+    dims: int
+    ms: float
+
+
+class NotAllowed(Exception):
+    """A model that cannot be chosen; `field` is the argument that is wrong."""
+
+    def __init__(self, field: str, issue: str) -> None:
+        super().__init__(f"{field} {issue}")
+        self.field = field
+        self.issue = issue
+
+
+class Models(Protocol):
+    """The models that a space may be configured for, those of providers elsewhere included. All
+    waiting is bounded; `VectorsAway` says why there is no vector."""
+
+    def chosen(
+        self,
+        space: str,
+        provider: str,
+        model: str | None,
+        api_key_env: str | None,
+        base_url: str | None,
+    ) -> tuple[Choice, Tried]:
+        """What a caller's wish comes to, asked once; `NotAllowed`, or `VectorsAway`."""
+        ...
+
+    def tried(self, choice: Choice | None) -> Tried:
+        """Ask the model once; None: the service's own."""
+        ...
+
+    def query(self, choice: Choice, text: str) -> Vector | None:
+        """The vector of a query; None: the model does not cover its script."""
+        ...
+
+    def trouble(self, choice: Choice) -> str:
+        """Why nothing could be embedded lately; empty when it could."""
+        ...
+
+
 class Reader(msgspec.Struct, frozen=True):
     """What a read may look at: the state as it is committed, and the search indexes.
 
@@ -41,6 +85,7 @@ class Reader(msgspec.Struct, frozen=True):
     when there is no model, or `model` (the one that is set) is not installed. `loaded` waits for
     the model and tells its name; None when there is none at hand. `pending` is how much of the
     space waits to be described, for a tool that asks for it. `running` is the service itself.
+    `models` are those that a space may be configured for.
     """
 
     view: View
@@ -52,6 +97,7 @@ class Reader(msgspec.Struct, frozen=True):
     loaded: Callable[[], str | None] = lambda: None
     pending: int = 0
     running: Running | None = None
+    models: Models | None = None
 
 
 class Read(msgspec.Struct, frozen=True):

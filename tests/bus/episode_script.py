@@ -60,6 +60,9 @@ class EpisodeScript:
             ("remove_episode_relationship", {"relationship_id": self._relationship()}),
             ("query_semantic_memory", {"query": self._text(), "similarity_threshold": 0.2}),
             ("execute_agent_code", self._ran(_CODE[0])),
+            ("configure_embeddings", {"provider": "local"}),
+            ("configure_embeddings", {"provider": "local", "model": "nobody's"}),
+            ("test_embeddings", {}),
         ]
 
     def learn_from(self, tool: str, reply: Reply) -> None:

@@ -90,6 +90,8 @@ EPISODES = {
     "get_metrics",
     "quality_metrics",
     "execute_agent_code",
+    "configure_embeddings",
+    "test_embeddings",
 }
 EVERY = ROBOT | GRAPH | UPKEEP | EPISODES
 
@@ -176,7 +178,7 @@ def test_annotations_tell_reads_from_writes() -> None:
     assert told["execute_entity_split"]["destructiveHint"] is True
     for name in EPISODES:
         takes_away = name.startswith(("delete_", "remove_", "set_"))
-        writes = name.startswith(("create_", "add_", "complete_", "execute_"))
+        writes = name.startswith(("create_", "add_", "complete_", "execute_", "configure_"))
         assert told[name]["readOnlyHint"] is not (takes_away or writes)
         assert told[name]["destructiveHint"] is takes_away
     assert told["learn"] == {

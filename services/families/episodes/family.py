@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mnemolog.events import episodes as asked
-from mnemolog.projections.episodes import PROJECTION
+from mnemolog.projections.episodes import PROJECTION, provided
 from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, episodes_space
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
-from mnemolog.services.families.episodes.describing import describe
+from mnemolog.services.families.episodes.describing import describe, provide
 from mnemolog.services.families.episodes.problems import STORAGE, TIMEOUT, in_codes
 from mnemolog.services.families.episodes.rules import EpisodeRules
 from mnemolog.services.families.episodes.told import THINGS
 from mnemolog.services.families.episodes.tools import TOOLS
 from mnemolog.services.family import Codes, Family, Spaces
-from mnemolog.services.late import Queue
+from mnemolog.services.late import Provided, Queue
 
 
 def _space_named(tenant: str, name: str) -> str | None:
@@ -48,6 +48,19 @@ FAMILY = Family(
             last_noted=DESCRIBED.last,
             made=describe.made,
             ask=describe.ask,
+        ),
+        Provided(
+            tool=provide.NAME,
+            asks=(
+                asked.EmbeddingsConfigured,
+                asked.EpisodeCreated,
+                asked.EpisodeTagged,
+                asked.PatternFound,
+            ),
+            choice=provided.choice,
+            choices=provided.with_something_waiting,
+            waiting=provide.waiting,
+            ask=provide.ask,
         ),
     ),
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from mnemolog.events.arguments import Refused, Unfit
 
+SERVER = -32000
 NOT_FOUND = -32004
 VALIDATION = -32005
 STORAGE = -32006

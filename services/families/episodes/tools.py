@@ -20,16 +20,27 @@ from mnemolog.services.families.episodes.answering import (
     patterns,
     query,
 )
+from mnemolog.services.families.episodes.answering import embeddings as testing
 from mnemolog.services.families.episodes.answering import episodes as looking
 from mnemolog.services.families.episodes.answering import relationships as related
 from mnemolog.services.families.episodes.answering import tags as tagged
-from mnemolog.services.families.episodes.deciding import code, episodes, relationships, tags
+from mnemolog.services.families.episodes.deciding import (
+    code,
+    embeddings,
+    episodes,
+    relationships,
+    tags,
+)
 from mnemolog.services.families.episodes.deciding.access import decide_looked
-from mnemolog.services.families.episodes.describing import describe
+from mnemolog.services.families.episodes.describing import describe, provide
 
 
 def _in_episodes(tenant: str, args: Any) -> Place:
     return Place(episodes_space(tenant))
+
+
+def _query(args: Any) -> str:
+    return str(args.query)
 
 
 def _reads(name: str, arguments: type[Arguments], answer: Answers, **more: Any) -> Tool:
@@ -55,7 +66,7 @@ EPISODES = (
     _destroys("delete_episode", asked.DeleteEpisode, episodes.decide_delete),
     _reads("get_episode_timeline", asked.GetEpisodeTimeline, looking.answer_timeline),
     _reads("bulk_episodes", asked.BulkEpisodes, looking.answer_bulk),
-    _reads("query_memory", asked.QueryMemory, query.answer_query),
+    _reads("query_memory", asked.QueryMemory, query.answer_query, asks=_query),
 )
 
 PATTERNS = (
@@ -102,9 +113,21 @@ RELATIONSHIPS = (
 )
 
 EMBEDDINGS = (
-    _reads(
-        "query_semantic_memory", asked.QuerySemanticMemory, query.answer_semantic, awaits=EPISODE
+    _sets(
+        "configure_embeddings",
+        asked.ConfigureEmbeddings,
+        embeddings.decide_configure,
+        carry_out=embeddings.carry_out,
+        at_once=embeddings.AT_ONCE,
     ),
+    _reads(
+        "query_semantic_memory",
+        asked.QuerySemanticMemory,
+        query.answer_semantic,
+        awaits=EPISODE,
+        asks=_query,
+    ),
+    _reads("test_embeddings", asked.TryEmbeddings, testing.answer_test, heavy=True),
     tool.adds(
         describe.NAME,
         describe.DescribeEpisodes,
@@ -114,6 +137,14 @@ EMBEDDINGS = (
         internal=True,
         texts=describe.texts,
         heavy=True,
+    ),
+    tool.adds(
+        provide.NAME,
+        provide.ProvideMeanings,
+        provide.place,
+        provide.decide_provide,
+        idempotent=False,
+        internal=True,
     ),
 )
 

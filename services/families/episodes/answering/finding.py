@@ -1,7 +1,8 @@
 """Search by words and meaning among episodes, and among patterns.
 
 The indexes say what may be near; how near is measured by the vectors in the state, so that an index
-that lags behind never gives a wrong similarity.
+that lags behind never gives a wrong similarity. In a space that is configured for another model
+than the service's own, that model's vectors alone are compared, all of them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import msgspec
 import numpy as np
 
 from mnemolog.projections.described import index_space
+from mnemolog.projections.episodes import provided
 from mnemolog.projections.episodes.state import DESCRIBED
-from mnemolog.projections.ports import Hit, Vector, VectorsAway
+from mnemolog.projections.ports import Choice, Hit, Vector, VectorsAway
 from mnemolog.projections.ranking.fusion import reciprocal_ranks
 from mnemolog.services.reader.reader import Reader
 
@@ -22,11 +24,12 @@ MAX_FETCH = 10_000
 
 class Legs(msgspec.Struct, frozen=True):
     """What words and meaning found, best first. `similar` is by id the cosine with the query, where
-    that can be measured; None: meaning was not asked, or did not answer."""
+    that can be measured; None: meaning was not asked, or did not answer, and `why` may say why."""
 
     words: list[int]
     near: list[int]
     similar: dict[int, float] | None
+    why: str = ""
 
     @property
     def fused(self) -> dict[int, float]:
@@ -42,17 +45,21 @@ class Legs(msgspec.Struct, frozen=True):
 
 class Search(msgspec.Struct, frozen=True):
     """One query among things of a kind. `vector` gives the query's vector; None: there is no model,
-    or none for its script."""
+    or none for its script. `choice` is the model that the space is configured for, where that is
+    not the service's own."""
 
     reader: Reader
     space: str
     kind: str
     query: str
     vector: Callable[[], Vector] | None
+    choice: Choice | None = None
 
     def legs(self, fetch: int) -> Legs:
         place = index_space(self.space, self.kind)
         by_words = self.reader.text.search(place, self.query, fetch)
+        if self.choice is not None:
+            return self._provided([hit.id for hit in by_words], self.choice, fetch)
         found = self._nearest(place, fetch)
         words = [hit.id for hit in by_words]
         if found is None:
@@ -74,6 +81,19 @@ class Search(msgspec.Struct, frozen=True):
         vector, hits = found
         similar = self._similar(vector, {hit.id for hit in hits})
         return dict(sorted(similar.items(), key=lambda one: (-one[1], -one[0])))
+
+    def _provided(self, words: list[int], choice: Choice, fetch: int) -> Legs:
+        models = self.reader.models
+        if models is None:
+            return Legs(words, [], None)
+        try:
+            vector = models.query(choice, self.query)
+        except VectorsAway as error:
+            return Legs(words, [], None, f"{error}: found by words alone")
+        if vector is None:
+            return Legs(words, [], None, f"{choice.name} does not cover the script of the query")
+        near = provided.nearest(self.reader.view, choice, self.kind, vector, fetch)
+        return Legs(words, [number for number, _ in near], dict(near))
 
     def _nearest(self, place: str, fetch: int) -> tuple[Vector, list[Hit]] | None:
         if self.vector is None or self.reader.vectors is None:
@@ -101,4 +121,14 @@ def _cosine(one: Vector, other: Vector) -> float:
 
 def search(reader: Reader, space: str, kind: str, query: str) -> Search:
     """Embedding the query begins at once."""
+    choice = chosen(reader, space)
+    if choice is not None:
+        return Search(reader, space, kind, query, None, choice)
     return Search(reader, space, kind, query, reader.embed(query))
+
+
+def chosen(reader: Reader, space: str) -> Choice | None:
+    """The model that a space is configured for; None: the service's own."""
+    found = provided.choice(reader.view, space)
+    own = None if reader.model is None else reader.model.name
+    return None if found is None or found.name in ("", own) else found

@@ -16,6 +16,8 @@ from mnemolog.events.episodes import GetMetrics, HealthCheck, QualityMetrics
 from mnemolog.projections.episodes import quality
 from mnemolog.projections.episodes.quality import Ended
 from mnemolog.projections.times import DAY_US, zoned
+from mnemolog.services.families.episodes.answering.embeddings import progress
+from mnemolog.services.families.episodes.answering.finding import chosen
 from mnemolog.services.reader.reader import Read, Reader
 
 _BEGAN_S = time.monotonic()
@@ -47,6 +49,11 @@ def answer_health(reader: Reader, call: Call, args: HealthCheck) -> Read:
         },
         "timestamp": zoned(call.received_at_us),
     }
+    choice = chosen(reader, call.space)
+    if choice is not None and reader.models is not None:
+        away = bool(reader.models.trouble(choice))
+        reply["components"]["embeddings"] = "unavailable" if away else "healthy"
+        reply["embeddings"] = {"model": choice.name, **progress(reader, call.space)}
     if reasons:
         reply["reasons"] = reasons
     return Read(reply, [])

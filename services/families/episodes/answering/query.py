@@ -11,10 +11,16 @@ import msgspec
 from mnemolog.events.envelope import Call
 from mnemolog.events.episodes import QueryMemory, QuerySemanticMemory
 from mnemolog.projections.episodes import patterns as known
-from mnemolog.projections.episodes import state
+from mnemolog.projections.episodes import provided, state
 from mnemolog.projections.episodes.state import EPISODE, Episode, Step
 from mnemolog.projections.state.view import View
-from mnemolog.services.families.episodes.answering.finding import MAX_FETCH, Search, search
+from mnemolog.services.families.episodes.answering.finding import (
+    MAX_FETCH,
+    Legs,
+    Search,
+    chosen,
+    search,
+)
 from mnemolog.services.families.episodes.problems import invalid, unavailable
 from mnemolog.services.families.episodes.replies import shown_episode, shown_pattern
 from mnemolog.services.reader.reader import Read, Reader, no_model
@@ -27,6 +33,8 @@ STEPS_SHOWN = 20
 ACTION_SHOWN = 200
 PATTERNS_SHOWN = 5
 AWAY = "The vector store does not answer; try again soon. query_memory searches by words meanwhile"
+SIMILAR = 0.7
+"""An episode is similar from here on, unless the caller or the configuration says otherwise."""
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -38,65 +46,103 @@ def answer_query(reader: Reader, call: Call, args: QueryMemory) -> Read:
     view = reader.view
     place = view.space_id(call.space)
     if place is None:
-        return Read(_reply(view, [], "bm25_only"), [])
+        return Read(_reply(view, [], Legs([], [], None)), [])
     found = search(reader, call.space, EPISODE, args.query)
     pool = args.limit if args.sort == "relevance" else max(POOL, args.limit)
-    ranked, mode = _relevant(found, place, args, pool)
+    ranked, legs = _relevant(found, place, args, pool)
     if args.sort != "relevance":
         ranked = sorted(ranked, key=_ORDERS[args.sort])
     best = ranked[: args.limit]
-    return Read(_reply(view, best, mode), [one.episode.id for one in best], mode)
+    return Read(_reply(view, best, legs), [one.episode.id for one in best], legs.mode)
 
 
 def answer_semantic(reader: Reader, call: Call, args: QuerySemanticMemory) -> Read:
-    """By meaning alone; what has no vector yet is not found."""
-    found = search(reader, call.space, EPISODE, args.query)
+    """By meaning alone; what has no vector yet is not found. While a provider is away, by words, so
+    that an agent that asks then is not left alone; it is told so."""
+    view = reader.view
+    found, choice = search(reader, call.space, EPISODE, args.query), chosen(reader, call.space)
+    if choice is None:
+        _check_own_model(reader, found, args.query)
+    threshold = _threshold(view, call.space, args)
+    rows, why = _similar(found, args, threshold, choice is not None)
+    model = choice.name if choice is not None else reader.model.name if reader.model else None
+    shown = [_row(view, one, "similarity") for one in rows]
+    reply: dict[str, Any] = {
+        "episodes": [{**one, "similarity": None} for one in shown] if why else shown,
+        "total": len(rows),
+        "mode": "bm25_only" if why else "vec_only",
+        "model": model,
+        "similarity_threshold": threshold,
+    }
+    if why:
+        reply["reason"] = why
+    if reader.pending:
+        reply["pending"] = reader.pending
+    return Read(reply, [one.episode.id for one in rows], reply["mode"])
+
+
+def _check_own_model(reader: Reader, found: Search, query: str) -> None:
     if reader.model is None or reader.loaded() is None:
         raise unavailable(no_model(reader.model, "query_memory").sentence)
     if found.vector is None:
         issue = f"is in a script that {reader.model.name} does not cover; query_memory takes words"
-        raise invalid("query", issue, args.query)
-    best = _similar(found, args)
-    reply = {
-        "episodes": [_row(reader.view, one, "similarity") for one in best],
-        "total": len(best),
-        "model": reader.model.name,
-        "similarity_threshold": args.similarity_threshold,
-    }
-    if reader.pending:
-        reply["pending"] = reader.pending
-    return Read(reply, [one.episode.id for one in best], "vec_only")
+        raise invalid("query", issue, query)
 
 
-def _similar(found: Search, args: QuerySemanticMemory) -> list[Ranked]:
-    """The nearest that are near enough and pass the filters."""
+def _threshold(view: View, space: str, args: QuerySemanticMemory) -> float:
+    """What the caller says, else the configuration, else the usual."""
+    configured = provided.choice(view, space)
+    if args.similarity_threshold is not None:
+        return args.similarity_threshold
+    given = None if configured is None else configured.similarity_threshold
+    return SIMILAR if given is None else given
+
+
+def _similar(
+    found: Search, args: QuerySemanticMemory, threshold: float, is_provided: bool
+) -> tuple[list[Ranked], str]:
+    """The nearest that are near enough and pass the filters; or what has the query's words, and why
+    how similar that is cannot be told."""
     view, place = found.reader.view, found.reader.view.space_id(found.space)
     if place is None:
-        return []
-    domain = None if args.domain is None else args.domain.strip()
+        return [], ""
     fetch = args.limit * 4
     while True:
-        similar = found.nearest(fetch)
+        legs = found.legs(fetch) if is_provided else None
+        similar = found.nearest(fetch) if legs is None else legs.similar
+        if similar is None and legs is not None:
+            there = _passing(view, place, legs.words, args)
+            return [Ranked(one, 0.0) for one in there][: args.limit], legs.why
         if similar is None:
             raise unavailable(AWAY)
-        there = state.episodes(view, place, list(similar))
-        rows = [
-            Ranked(one, similarity)
-            for number, similarity in similar.items()
-            if similarity >= args.similarity_threshold
-            and (one := there.get(number)) is not None
-            and domain in (None, one.domain)
-            and args.task_type in (None, one.task_type)
-        ]
+        near = [number for number, score in similar.items() if score >= threshold]
+        rows = [Ranked(one, similar[one.id]) for one in _passing(view, place, near, args)]
         # Beyond the last one there is nothing nearer.
         last = min(similar.values(), default=0.0)
-        enough = len(rows) >= args.limit or last < args.similarity_threshold
+        enough = len(rows) >= args.limit or last < threshold
         if enough or len(similar) < fetch or fetch >= MAX_FETCH:
-            return rows[: args.limit]
+            return rows[: args.limit], ""
         fetch = min(fetch * 4, MAX_FETCH)
 
 
-def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple[list[Ranked], str]:
+def _passing(
+    view: View, place: int, numbers: Sequence[int], args: QuerySemanticMemory
+) -> list[Episode]:
+    """Those of `numbers`, in their order, that pass the filters."""
+    domain = None if args.domain is None else args.domain.strip()
+    there = state.episodes(view, place, numbers)
+    return [
+        one
+        for number in numbers
+        if (one := there.get(number)) is not None
+        and domain in (None, one.domain)
+        and args.task_type in (None, one.task_type)
+    ]
+
+
+def _relevant(
+    found: Search, place: int, args: QueryMemory, count: int
+) -> tuple[list[Ranked], Legs]:
     """The `count` most relevant, best first; as many as that whenever there are that many, whatever
     words they use: what neither leg found comes last, that of the domain before the rest, and the
     newest first."""
@@ -122,7 +168,7 @@ def _relevant(found: Search, place: int, args: QueryMemory, count: int) -> tuple
             rest = state.found(view, place, wanted, "newest", count + len(have))
             ranked += [Ranked(one, 0.0) for one in rest if one.id not in have]
             ranked = ranked[:count]
-    return _normalised(ranked), legs.mode
+    return _normalised(ranked), legs
 
 
 def _weighed(score: float, episode: Episode, domain: str) -> float:
@@ -149,14 +195,15 @@ _ORDERS: dict[str, Callable[[Ranked], Any]] = {
 }
 
 
-def _reply(view: View, best: list[Ranked], mode: str) -> dict[str, Any]:
-    return {
+def _reply(view: View, best: list[Ranked], legs: Legs) -> dict[str, Any]:
+    reply = {
         "episodes": [_row(view, one, "relevance_score") for one in best],
         "total": len(best),
-        "mode": mode,
+        "mode": legs.mode,
         "patterns": _patterns(view, [one.episode for one in best]),
         "insights": _insights(view, [one.episode for one in best]),
     }
+    return {**reply, "reason": legs.why} if legs.why else reply
 
 
 def _row(view: View, one: Ranked, score: str) -> dict[str, Any]:

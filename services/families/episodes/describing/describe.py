@@ -53,9 +53,9 @@ def made(view: View, found: Sequence[Waiting], count: CountTokens, covers: Cover
     ready = []
     for one in found:
         space = view.space_id(one.space)
-        read = None if space is None else _read(view, space, one.kind, one.number)
-        if read is not None:
-            text, version = read
+        reads = None if space is None else read(view, space, one.kind, one.number)
+        if reads is not None:
+            text, version = reads
             item = Description(
                 kind=one.kind, number=one.number, version=version, text=text, covered=covers(text)
             )
@@ -72,7 +72,7 @@ def decide_describe(ctx: Context, args: DescribeEpisodes) -> Decided:
     return Decided(args.space, facts, {"embedded": len(facts)})
 
 
-def _read(view: View, space: int, kind: str, number: int) -> tuple[str, int] | None:
+def read(view: View, space: int, kind: str, number: int) -> tuple[str, int] | None:
     """The text of a thing and its version; None: it is gone."""
     if kind == EPISODE:
         one = state.episodes(view, space, [number]).get(number)
@@ -92,7 +92,7 @@ def _fact(ctx: Context, space: str, one: Description) -> Fact | None:
     within, model = ctx.state.space_id(space), ctx.model.name
     if within is None or DESCRIBED.is_described(ctx.state, model, one.kind, one.number):
         return None
-    if _read(ctx.state, within, one.kind, one.number) != (one.text, one.version):
+    if read(ctx.state, within, one.kind, one.number) != (one.text, one.version):
         return None
     if one.kind == EPISODE:
         return EpisodeEmbedded(
