@@ -221,3 +221,32 @@ def test_what_cannot_be_configured_is_refused_and_leaves_no_secret_behind(
     assert server.stop() == 0
     for secret in (SECRET, mistaken, "hunter2secret"):
         is_nowhere(secret, server)
+
+
+def test_another_local_model_makes_the_vectors_and_the_services_own_can_be_gone_back_to(
+    tmp_path: Path,
+) -> None:
+    server = Server(tmp_path / "data")
+    try:
+        client = server.client()
+        (car,) = begin(client, "repair the car")
+        found = similar(client, "fixing an automobile", similarity_threshold=0.3)
+        own = found["model"]
+        assert [one["id"] for one in found["episodes"]] == [car]
+        other = "all-minilm-l6-v2"
+        reply = client.ok("configure_embeddings", {"provider": "local", "model": other})
+        assert (reply["dimensions"], reply["to_embed"]) == (384, 1)
+        begin(client, "bake some bread")
+        embedded(client, 2)
+        found = similar(client, "fixing an automobile", similarity_threshold=0.3)
+        assert found["model"] == other
+        assert [one["id"] for one in found["episodes"]] == [car]
+        client.ok("configure_embeddings", {"provider": "local"})
+        found = similar(client, "fixing an automobile", similarity_threshold=0.3)
+        assert found["model"] == own
+        assert car in [one["id"] for one in found["episodes"]]
+        assert server.stop() == 0
+    finally:
+        server.stop()
+    verified = run("rebuild", "--verify", "--data", str(server.data))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
