@@ -250,3 +250,20 @@ def test_another_local_model_makes_the_vectors_and_the_services_own_can_be_gone_
         server.stop()
     verified = run("rebuild", "--verify", "--data", str(server.data))
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_search_does_not_wait_for_a_provider_that_is_slow(
+    server: Server, provider: EmbeddingServer
+) -> None:
+    client = server.client()
+    (bread,) = begin(client, "bake some bread")
+    configured(client, provider)
+    embedded(client, 1)
+    provider.mode = "slow"
+    found = client.ok("query_memory", {"query": "bread", "domain": "shop"})
+    assert [one["id"] for one in found["episodes"]] == [bread]
+    assert found["mode"] == "bm25_only" and "did not answer within 3 s" in found["reason"]
+    asked = len(provider.asked)
+    again = client.ok("query_memory", {"query": "some bread", "domain": "shop"})
+    assert again["mode"] == "bm25_only"
+    assert len(provider.asked) <= asked + 1, "not every search asks it"
