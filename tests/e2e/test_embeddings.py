@@ -221,3 +221,49 @@ def test_what_cannot_be_configured_is_refused_and_leaves_no_secret_behind(
     assert server.stop() == 0
     for secret in (SECRET, mistaken, "hunter2secret"):
         is_nowhere(secret, server)
+
+
+def test_another_local_model_makes_the_vectors_and_the_services_own_can_be_gone_back_to(
+    tmp_path: Path,
+) -> None:
+    server = Server(tmp_path / "data")
+    try:
+        client = server.client()
+        (car,) = begin(client, "repair the car")
+        found = similar(client, "fixing an automobile", similarity_threshold=0.3)
+        own = found["model"]
+        assert [one["id"] for one in found["episodes"]] == [car]
+        other = "all-minilm-l6-v2"
+        reply = client.ok("configure_embeddings", {"provider": "local", "model": other})
+        assert (reply["dimensions"], reply["to_embed"]) == (384, 1)
+        begin(client, "bake some bread")
+        embedded(client, 2)
+        found = similar(client, "fixing an automobile", similarity_threshold=0.3)
+        assert found["model"] == other
+        assert [one["id"] for one in found["episodes"]] == [car]
+        client.ok("configure_embeddings", {"provider": "local"})
+        found = similar(client, "fixing an automobile", similarity_threshold=0.3)
+        assert found["model"] == own
+        assert car in [one["id"] for one in found["episodes"]]
+        assert server.stop() == 0
+    finally:
+        server.stop()
+    verified = run("rebuild", "--verify", "--data", str(server.data))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_search_does_not_wait_for_a_provider_that_is_slow(
+    server: Server, provider: EmbeddingServer
+) -> None:
+    client = server.client()
+    (bread,) = begin(client, "bake some bread")
+    configured(client, provider)
+    embedded(client, 1)
+    provider.mode = "slow"
+    found = client.ok("query_memory", {"query": "bread", "domain": "shop"})
+    assert [one["id"] for one in found["episodes"]] == [bread]
+    assert found["mode"] == "bm25_only" and "did not answer within 3 s" in found["reason"]
+    asked = len(provider.asked)
+    again = client.ok("query_memory", {"query": "some bread", "domain": "shop"})
+    assert again["mode"] == "bm25_only"
+    assert len(provider.asked) <= asked + 1, "not every search asks it"
