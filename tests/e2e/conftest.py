@@ -299,7 +299,7 @@ def checked(client: mcp.Client) -> Callable[..., Awaitable[Message]]:
     """Calls a tool through the official client: refused or not as expected, and the same reply as
     text and as structured content."""
 
-    async def call(tool: str, *, refused: bool = False, **arguments: Any) -> Message:
+    async def call(tool: str, /, *, refused: bool = False, **arguments: Any) -> Message:
         result = await client.call_tool(tool, arguments)
         assert bool(result.is_error) is refused, result
         reply: Message = result.structured_content

@@ -161,7 +161,33 @@ def test_a_reflection_is_part_of_the_life_of_what_it_is_about(data: Path) -> Non
     assert all("reflection" not in str(one["changes"]) for one in life(data, "entity:A"))
 
 
-@pytest.mark.parametrize("thing", ["7", "entity:nobody", "relation:7", "reflection:1"])
+def test_a_deleted_episode_tells_what_it_was_and_who_deleted_it(data: Path) -> None:
+    task = {"task_description": "Fix the login", "domain": "web-api", "task_type": "debugging"}
+    told = run("call", "create_episode", json.dumps(task), "--actor", "ann", "--data", str(data))
+    own = json.loads(told.stdout)["episode_id"]
+    step = {"episode_id": own, "step_number": 1, "tool": "editor", "action": "Check it"}
+    call(data, "ann", "add_episode_step", step)
+    done = {"episode_id": own, "outcome_type": "failure", "reason": "No access"}
+    call(data, "ben", "complete_episode", done)
+    call(data, "eve", "delete_episode", {"episode_id": own, "confirm": True})
+    begun, stepped, completed, deleted = life(data, f"episode:{own.upper()}")
+    assert begun["changes"] == ["begun: Fix the login (debugging in web-api)"]
+    assert stepped["changes"] == ["step 1, editor: Check it"]
+    assert (completed["actor"], completed["changes"][0].splitlines()[-1]) == ("ben", "No access")
+    assert deleted["actor"] == "eve"
+    assert deleted["changes"] == ["deleted; it was: Fix the login (completed, failure, 1 step)"]
+    found = life(data, "pattern:1")
+    assert found == life(data, "pattern:pattern-1")
+    assert [one["actor"] for one in found] == ["ben", "eve"]
+    assert found[1]["changes"] == [f"gone with episode {own}, which alone showed it"]
+    shown = run("audit", "show", f"episode:{own}", "--data", str(data))
+    assert "Fix the login" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "thing",
+    ["7", "entity:nobody", "relation:7", "reflection:1", "episode:nobody", "pattern:1"],
+)
 def test_what_never_was_is_a_clear_error(data: Path, thing: str) -> None:
     call(data, "ann", "learn", {"insight": "grip at 12N"})
     told = run("audit", "show", thing, "--data", str(data))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from mnemolog.events.codec import Fact
 from mnemolog.events.episodes import (
     CodeExecuted,
+    EmbeddingsConfigured,
     EpisodeCompleted,
     EpisodeCreated,
     EpisodeDeleted,
     EpisodeEmbedded,
     EpisodeTagged,
+    MeaningProvided,
     Outcome,
     PatternEmbedded,
     PatternFound,
@@ -162,6 +164,23 @@ FACTS: dict[str, Fact] = {
     ),
     "episodes.pattern_embedded": PatternEmbedded(pattern=3, model="bge-small-en-v1.5", embedding=1),
     "episodes.pattern_embedded.least": PatternEmbedded(pattern=3, model="bge-small-en-v1.5"),
+    "episodes.embeddings_configured": EmbeddingsConfigured(
+        name="azure:embed-1@8f14e45f",
+        provider="azure",
+        model="embed-1",
+        api_key_env="AZURE_API_KEY",
+        base_url="https://embed.example.org",
+        batch_size=64,
+        similarity_threshold=0.6,
+        dims=1536,
+    ),
+    "episodes.embeddings_configured.least": EmbeddingsConfigured(name="", provider="local"),
+    "episodes.meaning_provided": MeaningProvided(
+        kind="episode", number=42, version=300, model="azure:embed-1", vector=b"\x00<\x00\x00"
+    ),
+    "episodes.meaning_provided.least": MeaningProvided(
+        kind="pattern", number=3, version=1, model="azure:embed-1"
+    ),
     "episodes.code_executed": CodeExecuted(
         sha256="3385dd26b7f49319c6d59597ec1a556651d3278bf46f066cb247af8dd1dbbcfe"
     ),

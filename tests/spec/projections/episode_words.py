@@ -10,11 +10,13 @@ from mnemolog.events.codec import Fact
 from mnemolog.events.envelope import Embedding
 from mnemolog.events.episodes import (
     CodeExecuted,
+    EmbeddingsConfigured,
     EpisodeCompleted,
     EpisodeCreated,
     EpisodeDeleted,
     EpisodeEmbedded,
     EpisodeTagged,
+    MeaningProvided,
     Outcome,
     PatternEmbedded,
     PatternFound,
@@ -170,6 +172,28 @@ def pattern_meant(
     return _made_by(model, vector, done(fact, **more))
 
 
+CHOSEN = "openai:text-embedding-3-small"
+
+
+def configured(name: str = CHOSEN, **more: Any) -> Given:
+    """Another model makes the vectors from now on; without a name the service's own."""
+    provider = "openai" if name else "local"
+    return done(EmbeddingsConfigured(name=name, provider=provider, dims=8), **more)
+
+
+def provided(
+    kind: str,
+    number: int,
+    *,
+    version: int = 1,
+    model: str = CHOSEN,
+    vector: bytes | None = NORTH,
+    **more: Any,
+) -> Given:
+    fact = MeaningProvided(kind=kind, number=number, version=version, model=model, vector=vector)
+    return done(fact, **more)
+
+
 def executed(**more: Any) -> Given:
     return done(CodeExecuted(sha256="3385dd26"), **more)
 
@@ -197,6 +221,9 @@ EPISODES: tuple[Given | tuple[Given, ...], ...] = (
     linked(2, 3, 1, "follows", at_us=days(4)),
     unlinked(2, 3, 1, "follows", at_us=days(5)),
     executed(at_us=days(5)),
+    configured(at_us=days(5)),
+    provided("episode", 1, version=2, at_us=days(5)),
+    provided("pattern", 1, vector=None, at_us=days(5)),
     begun(4, "Theirs", tenant="rival", at_us=days(5)),
     meant(4, tenant="rival", at_us=days(5)),
     gone(1, patterns=(2,), links=(1,), at_us=days(6)),

@@ -39,13 +39,16 @@ from tests.spec.given import (
 )
 from tests.spec.given_graph import created, observed, related, stated
 from tests.spec.projections.episode_words import (
+    CHOSEN,
     begun,
     completed,
+    configured,
     executed,
     gone,
     linked,
     meant,
     pattern_meant,
+    provided,
     seen,
     stepped,
     tagged,
@@ -335,7 +338,7 @@ class _Episode(msgspec.Struct):
 
 EPISODE_STEPS = steps(
     *("begin", "begin", "step", "complete", "complete", "tag", "delete", "link", "unlink"),
-    *("embed", "embed", "embed pattern", "execute"),
+    *("embed", "embed", "embed pattern", "configure", "provide", "execute"),
 )
 
 
@@ -347,6 +350,7 @@ class Episodes:
         self.episodes: dict[int, _Episode] = {}
         self.patterns: set[int] = set()
         self.links: dict[int, tuple[int, int]] = {}
+        self.chosen = ""
         self._made = {"episode": 0, "pattern": 0, "link": 0}
         for day, (what, a, b) in enumerate([("begin", 0, 0), ("begin", 1, 1), *plan]):
             number = sorted(self.episodes)[a % len(self.episodes)] if self.episodes else 0
@@ -373,6 +377,9 @@ class Episodes:
                 return [unlinked(link, *self.links.pop(link))]
             case "execute":
                 return [executed()]
+            case "configure":
+                self.chosen = (CHOSEN, "", "other")[b % 3]
+                return [configured(self.chosen)]
         return []
 
     def _to_episode(self, what: str, number: int, one: _Episode, b: int) -> list[Given]:
@@ -405,6 +412,12 @@ class Episodes:
             case "embed":
                 vector = VECTORS[b % 4]
                 return [meant(number, version=one.version, model=MODELS[b % 2], vector=vector)]
+            case "provide" if self.chosen:
+                vector = VECTORS[b % 4]
+                model = self.chosen
+                return [
+                    provided("episode", number, version=one.version, model=model, vector=vector)
+                ]
             case "delete":
                 return [self._deleted(number)]
         return []

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mnemolog.events.codec import Fact, tag_of
 from mnemolog.events.episodes import (
     LANGUAGE,
     CodeExecuted,
+    EmbeddingsConfigured,
     EpisodeCompleted,
     EpisodeCreated,
     EpisodeDeleted,
     EpisodeEmbedded,
     EpisodeTagged,
+    MeaningProvided,
     PatternEmbedded,
     PatternFound,
     PatternSeen,
@@ -22,12 +25,15 @@ from mnemolog.events.episodes import (
 )
 from mnemolog.projections.described import index_space
 from mnemolog.projections.episodes import patterns, relationships, state
+from mnemolog.projections.episodes import provided as chosen
 from mnemolog.projections.episodes.patterns import Evidence
 from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, Episode, Step
 from tests.spec.given import MODEL, NORTH, NOW_US, days
 from tests.spec.projections.episode_words import (
+    CHOSEN,
     begun,
     completed,
+    configured,
     executed,
     found,
     gone,
@@ -35,6 +41,7 @@ from tests.spec.projections.episode_words import (
     meant,
     name,
     pattern_meant,
+    provided,
     seen,
     stepped,
     tagged,
@@ -280,6 +287,33 @@ def test_a_pattern_is_found_by_meaning(fed: Fed) -> None:
     assert fed.by_meaning(EAST, PATTERNS_INDEX) == []
     assert fed.by_meaning(NORTH, EPISODES_INDEX) == []
     assert waiting(fed) == [(EPISODE, 1)]
+
+
+def unprovided(fed: Fed) -> list[tuple[str, int]]:
+    found = chosen.waiting(fed.view, "default/episodes", 10)
+    return sorted((one.kind, one.number) for one in found)
+
+
+@about(EmbeddingsConfigured)
+def test_a_model_that_was_chosen_has_everything_before_it(fed: Fed) -> None:
+    fed.given(begun(1), begun(2), found(1), configured())
+    choice = chosen.choice(fed.view, "default/episodes")
+    assert choice is not None and (choice.name, choice.dims) == (CHOSEN, 8)
+    assert unprovided(fed) == [("episode", 1), ("episode", 2), ("pattern", 1)]
+    fed.given(provided("episode", 1), configured("other"))
+    assert unprovided(fed) == [("episode", 1), ("episode", 2), ("pattern", 1)]
+
+
+@about(MeaningProvided)
+def test_a_vector_of_the_chosen_model_is_kept(fed: Fed) -> None:
+    fed.given(begun(1), begun(2), configured(), provided("episode", 1))
+    assert unprovided(fed) == [("episode", 2)]
+    choice = chosen.choice(fed.view, "default/episodes")
+    assert choice is not None
+    query = np.frombuffer(NORTH, dtype=np.float16)
+    assert [number for number, _ in chosen.nearest(fed.view, choice, "episode", query, 5)] == [1]
+    fed.given(tagged(1, "Fix the login", ("auth",)))
+    assert unprovided(fed) == [("episode", 1), ("episode", 2)]
 
 
 # --- code ----------------------------------------------------------------------------------------
