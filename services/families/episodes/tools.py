@@ -71,7 +71,7 @@ EPISODES = (
 
 PATTERNS = (
     _reads("analyze_patterns", asked.AnalyzePatterns, patterns.answer_analyze),
-    _reads("search_patterns", asked.SearchPatterns, patterns.answer_search),
+    _reads("search_patterns", asked.SearchPatterns, patterns.answer_search, asks=_query),
     _reads("recommend_patterns", asked.RecommendPatterns, patterns.answer_recommend),
     _reads(
         "advanced_pattern_analysis",
