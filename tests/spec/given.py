@@ -12,12 +12,13 @@ what the specification says it is. A sentence that ends in `…` stands for any 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
 import numpy as np
 
+from mnemolog.events.arguments import Refused
 from mnemolog.events.chain import Head
 from mnemolog.events.codec import Fact, encode_call, encode_decision, encode_fact
 from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Refusal, sha256
@@ -36,7 +37,8 @@ from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import PartitionDecider
-from mnemolog.services.reader.reader import VectorModel
+from mnemolog.services.decider.tool import Asked
+from mnemolog.services.reader.reader import Reader, VectorModel
 from tests.families import CATALOGUE, deciding
 
 DAY_US = 86_400_000_000
@@ -273,6 +275,8 @@ class Scenario:
         self.model = model
         self.log: list[bytes] = []
         self.decision: Decision | None = None
+        self.answer: dict[str, Any] = {}
+        """What a read answered last."""
         self._before: dict[str, str] = {}
         self._asked = 0
 
@@ -363,6 +367,28 @@ class Scenario:
         if tool is not None and tool.shows is not None and not decision.refused:
             decoded = tool.shows(self.state.view, decoded)
         return decoded
+
+    def answered(self, asked: Ask, reader: Callable[[Asked], Reader]) -> Answered | Refusal | None:
+        """A read as a node answers it, with what `reader` lets it look at: what it refuses goes to
+        the log with its sentence. None: it is refused before that."""
+        call = Call(
+            id="read",
+            tool=asked.tool,
+            arguments=asked.arguments,
+            space="",
+            received_at_us=asked.at_us,
+            tenant=asked.tenant,
+        )
+        read = self.catalogue.read(call, self.state.partitions)
+        if read.refused is not None:
+            return None
+        assert read.tool is not None and read.tool.answer is not None
+        try:
+            found = read.tool.answer(reader(read), read.call, read.args)
+        except Refused as refused:
+            return Refusal(refused.sentence, refused.code, dict(refused.data))
+        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
+        return Answered(ids=found.ids, mode=found.mode)
 
     def rebuilt(self) -> PartitionState:
         """Another state, from the decisions alone."""

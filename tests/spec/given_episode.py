@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from mnemolog.events.arguments import Refused
-from mnemolog.events.envelope import Answered, Call, Decision, Refusal
+from mnemolog.events.envelope import Answered, Decision, Refusal
 from mnemolog.projections.episodes.state import DESCRIBED
 from mnemolog.projections.ports import Hit, Vector, VectorIndex, VectorsAway
 from mnemolog.projections.text.index import TantivyText
 from mnemolog.projections.vectors.edge import EdgeVectors
 from mnemolog.services.counted import Counted
+from mnemolog.services.decider.tool import Asked
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.node.following.follow import feed_text, feed_vectors
 from mnemolog.services.reader.reader import Reader, VectorModel
@@ -193,23 +193,13 @@ class Episodes(Scenario):
     # answering
 
     def _answered(self, asked: Ask) -> Answered | Refusal | None:
-        """As a node answers it: what it refuses goes to the log with its sentence."""
-        call = Call(
-            id="read",
-            tool=asked.tool,
-            arguments=asked.arguments,
-            space="",
-            received_at_us=asked.at_us,
-            tenant=asked.tenant,
-        )
-        read = self.catalogue.read(call, self.state.partitions)
-        if read.refused is not None:
-            return None
-        assert read.tool is not None and read.tool.answer is not None
+        return self.answered(asked, self._reader)
+
+    def _reader(self, read: Asked) -> Reader:
         vectors = cast(VectorIndex, Away()) if self.away else self.vectors
-        space = f"{asked.tenant}/episodes"
-        waits = read.tool.awaits and self.model is not None
-        reader = Reader(
+        space = f"{read.call.tenant}/episodes"
+        waits = read.tool is not None and read.tool.awaits and self.model is not None
+        return Reader(
             self.state.reader(),
             self.text,
             vectors if self.model else None,
@@ -218,12 +208,6 @@ class Episodes(Scenario):
             loaded=lambda: MODEL.name if self.model and self.installed else None,
             pending=DESCRIBED.count(self.state.view, MODEL.name, space, "episode") if waits else 0,
         )
-        try:
-            found = read.tool.answer(reader, read.call, read.args)
-        except Refused as refused:
-            return Refusal(refused.sentence, refused.code, dict(refused.data))
-        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
-        return Answered(ids=found.ids, mode=found.mode)
 
     def _embed(self, text: str) -> Callable[[], Vector] | None:
         vector = self.queries.get(text) if self.model and self.installed else None

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import Any, Self, cast
 
-import msgspec
 from msgspec.structs import replace
 
-from mnemolog.events.arguments import Refused
 from mnemolog.events.codec import Fact
-from mnemolog.events.envelope import Answered, Call, Refusal
+from mnemolog.events.envelope import Answered, Refusal
 from mnemolog.events.episodes import EpisodeCreated, RelationshipAdded
 from mnemolog.projections.episodes.state import episodes_space
+from mnemolog.services.decider.tool import Asked
 from mnemolog.services.reader.reader import Reader
 from tests.spec.given import Ask, Given, Scenario, ask, happened
 
@@ -174,24 +173,8 @@ class Episodes(Scenario):
         return self
 
     def _answered(self, asked: Ask) -> Answered | Refusal | None:
-        """As a node answers it: what it refuses goes to the log with its sentence."""
-        call = Call(
-            id="read",
-            tool=asked.tool,
-            arguments=asked.arguments,
-            space="",
-            received_at_us=asked.at_us,
-            tenant=asked.tenant,
-        )
-        read = self.catalogue.read(call, self.state.partitions)
-        if read.refused is not None:
-            return None
-        assert read.tool is not None and read.tool.answer is not None
+        return self.answered(asked, self._reader)
+
+    def _reader(self, read: Asked) -> Reader:
         # Reads of tags and relationships look at the state alone.
-        reader = Reader(self.state.reader(), cast(Any, None), None, lambda _: None)
-        try:
-            found = read.tool.answer(reader, read.call, read.args)
-        except Refused as refused:
-            return Refusal(refused.sentence, refused.code, dict(refused.data))
-        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
-        return Answered(ids=found.ids, mode=found.mode)
+        return Reader(self.state.reader(), cast(Any, None), None, lambda _: None)

@@ -19,15 +19,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from mnemolog.events.arguments import Refused
 from mnemolog.events.codec import Fact
-from mnemolog.events.envelope import Answered, Call, Refusal
+from mnemolog.events.envelope import Answered, Refusal
 from mnemolog.projections.episodes import patterns, state
 from mnemolog.projections.episodes.state import DESCRIBED, episodes_space
 from mnemolog.projections.ports import Vector
 from mnemolog.projections.text.index import TantivyText
 from mnemolog.projections.vectors.edge import EdgeVectors
 from mnemolog.services.counted import Counted
+from mnemolog.services.decider.tool import Asked
 from mnemolog.services.families.episodes.describing import describe
 from mnemolog.services.node.following.follow import feed_text, feed_vectors
 from mnemolog.services.reader.reader import Reader
@@ -220,21 +220,11 @@ class Episodes(Scenario):
         return found
 
     def _answered(self, asked: Ask) -> Answered | Refusal | None:
-        """As a node answers it: what it refuses goes to the log with its sentence."""
-        call = Call(
-            id="read",
-            tool=asked.tool,
-            arguments=asked.arguments,
-            space="",
-            received_at_us=asked.at_us,
-            tenant=asked.tenant,
-        )
-        read = self.catalogue.read(call, self.state.partitions)
-        if read.refused is not None:
-            return None
-        assert read.tool is not None and read.tool.answer is not None
+        return self.answered(asked, self._reader)
+
+    def _reader(self, read: Asked) -> Reader:
         has_model = self.model is not None
-        reader = Reader(
+        return Reader(
             self.state.reader(),
             self.text,
             self.vectors,
@@ -242,12 +232,6 @@ class Episodes(Scenario):
             model=self.model,
             loaded=lambda: MODEL.name if has_model else None,
         )
-        try:
-            found = read.tool.answer(reader, read.call, read.args)
-        except Refused as refused:
-            return Refusal(refused.sentence, refused.code, dict(refused.data))
-        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
-        return Answered(ids=found.ids, mode=found.mode)
 
     def _embed(self, query: str) -> Callable[[], Vector] | None:
         vector = None if self.model is None else self.queries.get(query)

@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from mnemolog.events.arguments import Refused
 from mnemolog.events.codec import Fact
-from mnemolog.events.envelope import Answered, Call, Refusal
+from mnemolog.events.envelope import Answered, Refusal
 from mnemolog.events.graph import EntityCreated, ObservationsAdded, RelationCreated
 from mnemolog.projections.graph.state import graph_space
 from mnemolog.projections.ports import Vector
 from mnemolog.projections.state.store import PartitionState
+from mnemolog.services.decider.tool import Asked
 from mnemolog.services.reader.reader import Reader
 from tests.spec.given import Ask, Given, Scenario, ask, happened
 
@@ -221,21 +220,11 @@ class Graph(Scenario):
         return {(first, second): times for first, second, times in rows}
 
     def _answered(self, asked: Ask) -> Answered | Refusal | None:
-        """As a node answers it: what it refuses goes to the log with its sentence."""
-        call = Call(
-            id="read",
-            tool=asked.tool,
-            arguments=asked.arguments,
-            space="",
-            received_at_us=asked.at_us,
-            tenant=asked.tenant,
-        )
-        read = self.catalogue.read(call, self.state.partitions)
-        if read.refused is not None:
-            return None
-        assert read.tool is not None and read.tool.answer is not None
+        return self.answered(asked, self._reader)
+
+    def _reader(self, read: Asked) -> Reader:
         # The reads of the graph look at the state alone.
-        reader = Reader(
+        return Reader(
             self.state.reader(),
             cast(Any, None),
             None,
@@ -243,12 +232,6 @@ class Graph(Scenario):
             self._embed_passages,
             self.model,
         )
-        try:
-            found = read.tool.answer(reader, read.call, read.args)
-        except Refused as refused:
-            return Refusal(refused.sentence, refused.code)
-        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
-        return Answered(ids=found.ids, mode=found.mode)
 
     def _embed_passages(self, texts: Sequence[str]) -> list[Vector | None] | None:
         if self.passages is None:

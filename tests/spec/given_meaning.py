@@ -18,13 +18,12 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from mnemolog.events.arguments import Refused
-from mnemolog.events.envelope import Answered, Call, Refusal
 from mnemolog.projections.graph import meaning
 from mnemolog.projections.ports import Vector
 from mnemolog.projections.text.index import TantivyText
 from mnemolog.projections.vectors.edge import EdgeVectors
 from mnemolog.services.counted import Counted
+from mnemolog.services.decider.tool import Asked
 from mnemolog.services.families.graph.describing import describe as describing
 from mnemolog.services.node.following.follow import feed_text, feed_vectors
 from mnemolog.services.reader.reader import Reader
@@ -113,22 +112,13 @@ class Meant(Graph):
         """Names of the entities, or texts of the reflections, that a search finds, best first."""
         return [one.get("name") or one["content"] for one in self.rows(asked)]
 
-    def _answered(self, asked: Ask) -> Answered | Refusal | None:
-        tool = self.catalogue.tools[asked.tool]
-        if not tool.awaits:
-            return super()._answered(asked)
-        call = Call(
-            id="read",
-            tool=asked.tool,
-            arguments=asked.arguments,
-            space="",
-            received_at_us=asked.at_us,
-            tenant=asked.tenant,
-        )
+    def _reader(self, read: Asked) -> Reader:
+        if read.tool is None or not read.tool.awaits:
+            return super()._reader(read)
         pending = meaning.DESCRIBED.count(
-            self.state.view, MODEL.name, f"{asked.tenant}/graph", tool.awaits
+            self.state.view, MODEL.name, read.call.space, read.tool.awaits
         )
-        reader = Reader(
+        return Reader(
             self.state.reader(),
             self.text,
             self.vectors,
@@ -137,16 +127,6 @@ class Meant(Graph):
             loaded=lambda: MODEL.name if self.has_model else None,
             pending=pending,
         )
-        read = self.catalogue.read(call, self.state.partitions)
-        if read.refused is not None:
-            return None
-        assert tool.answer is not None
-        try:
-            found = tool.answer(reader, read.call, read.args)
-        except Refused as refused:
-            return Refusal(refused.sentence, refused.code)
-        self.answer = msgspec.json.decode(msgspec.json.encode(found.reply))
-        return Answered(ids=found.ids, mode=found.mode)
 
     def _embed(self, query: str) -> Callable[[], Vector] | None:
         vector = self.queries.get(query) if self.has_model else None
