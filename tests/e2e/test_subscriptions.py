@@ -22,6 +22,7 @@ from tests.e2e.conftest import MNEMOLOG, PATIENCE_S, Server, StdioClient, enviro
 WORDS_ONLY = ("--model", "none")
 EVENTS = "mnemolog://events"
 GRAPH = "memory://knowledge-graph"
+EPISODES = "memory://episodes"
 
 Updates = asyncio.Queue[str]
 
@@ -96,7 +97,11 @@ def test_resources(way: tuple[Any, str], collection: str) -> None:
                 f"{EVENTS}/graph",
                 GRAPH,
                 f"{EVENTS}/episodes",
+                EPISODES,
             ]
+            page = await read(client, EPISODES)
+            asked = await client.call_tool("batch_query_episodes", {})
+            assert page == asked.structured_content
             whole = await read(client, GRAPH)
             assert whole == (await client.call_tool("read_graph", {})).structured_content
             (template,) = (await client.list_resource_templates()).resource_templates

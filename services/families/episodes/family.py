@@ -11,7 +11,7 @@ from mnemolog.services.families.episodes.problems import STORAGE, TIMEOUT, in_co
 from mnemolog.services.families.episodes.rules import EpisodeRules
 from mnemolog.services.families.episodes.told import THINGS
 from mnemolog.services.families.episodes.tools import TOOLS
-from mnemolog.services.family import Codes, Family, Spaces
+from mnemolog.services.family import Codes, Family, Resource, Spaces
 from mnemolog.services.late import Provided, Queue
 
 
@@ -32,6 +32,16 @@ FAMILY = Family(
         find=_space_named,
     ),
     rules=EpisodeRules(),
+    resources=(
+        Resource(
+            uri="memory://episodes",
+            name="episodes",
+            title="Episodes",
+            description="The newest episodes as batch_query_episodes gives them, the first page.",
+            tool="batch_query_episodes",
+            space=NAME,
+        ),
+    ),
     things=THINGS,
     refusal=in_codes,
     codes=Codes(unavailable=STORAGE, timed_out=TIMEOUT),
