@@ -47,11 +47,14 @@ def value(outcome: Outcome) -> Any:
 
 
 def descendants() -> list[psutil.Process]:
-    return [
-        one
-        for one in psutil.Process().children(recursive=True)
-        if one.status() != psutil.STATUS_ZOMBIE and one.name().startswith("deno")
-    ]
+    return [one for one in psutil.Process().children(recursive=True) if _runs_deno(one)]
+
+
+def _runs_deno(one: psutil.Process) -> bool:
+    try:
+        return bool(one.status() != psutil.STATUS_ZOMBIE and one.name().startswith("deno"))
+    except psutil.NoSuchProcess:
+        return False  # It ended while it was looked at.
 
 
 # Time
