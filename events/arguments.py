@@ -159,13 +159,14 @@ def check_size(name: str, value: str | dict[str, Any], most: int) -> None:
 
 def finite_numbers(name: str, value: Any) -> list[float]:
     """`value` as a non-empty list of finite numbers."""
-    ok = isinstance(value, list) and value and all(_is_finite(one) for one in value)
+    ok = isinstance(value, list) and value and all(is_finite(one) for one in value)
     if not ok:
         raise Refused(f"{name} must be a list of finite numbers, such as [1.3, 0.7, 0.42]")
     return [float(one) for one in value]
 
 
-def _is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
+    """Whether it is a number, neither true nor false, that a float can hold."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

@@ -30,14 +30,6 @@ BATCH = 64
 MAX_RELATIONSHIPS = 1000
 """Of one episode: a graph of them is walked."""
 
-TASK_TYPES = (
-    "code_generation",
-    "debugging",
-    "refactoring",
-    "testing",
-    "analysis",
-    "documentation",
-)
 TaskType = Annotated[
     Literal["code_generation", "debugging", "refactoring", "testing", "analysis", "documentation"],
     Meta(description="Type of task."),

@@ -114,6 +114,11 @@ def whole_episode(view: View, episode: Episode) -> dict[str, Any]:
     }
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """To four places; None where there is nothing."""
+    return round(sum(values) / len(values), 4) if values else None
+
+
 def pattern_id(number: int) -> str:
     return f"pattern-{number}"
 

@@ -8,7 +8,7 @@ from mnemolog.services.decider import tool
 
 
 class EpisodeRules(msgspec.Struct, frozen=True, kw_only=True):
-    half_life_s: float = 120.0
+    seconds_scale: float = 120.0
     """A quick episode is efficient: by e to the minus seconds over this."""
     steps_scale: float = 20.0
     """So is a short one: by e to the minus steps over this."""

@@ -18,6 +18,7 @@ from mnemolog.projections.episodes.quality import Ended
 from mnemolog.projections.times import DAY_US, zoned
 from mnemolog.services.families.episodes.answering.embeddings import progress
 from mnemolog.services.families.episodes.answering.finding import chosen
+from mnemolog.services.families.episodes.replies import mean
 from mnemolog.services.reader.reader import Read, Reader
 
 _BEGAN_S = time.monotonic()
@@ -79,7 +80,7 @@ def answer_quality(reader: Reader, call: Call, args: QualityMetrics) -> Read:
     scores = [one.score for one in ended]
     good = [score for score in scores if score >= args.quality_threshold]
     reply: dict[str, Any] = {
-        "average_quality_score": _mean(scores),
+        "average_quality_score": mean(scores),
         "quality_score_distribution": _distribution(scores),
         "total_episodes": len(scores),
         "above_threshold": len(good),
@@ -97,9 +98,9 @@ def trend(scores: Sequence[float]) -> Trend:
     """Of scores from the oldest to the newest: the later half against the earlier one."""
     if not scores:
         return Trend("stable", None, 0.0)
-    moving = _mean(scores[-MOVING:])
+    moving = mean(scores[-MOVING:])
     half = len(scores) // 2
-    before, after = _mean(scores[:half]), _mean(scores[half:])
+    before, after = mean(scores[:half]), mean(scores[half:])
     if before is None or after is None or len(scores) < 4:
         return Trend("stable", moving, 0.0)
     change = (after - before) / before if before else (1.0 if after else 0.0)
@@ -156,7 +157,3 @@ def _recommendations(ended: Sequence[Ended], threshold: float) -> list[str]:
     if faulty:
         found.append(f"in {faulty} of them more than 30 % of the steps failed")
     return found
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return round(sum(values) / len(values), 4) if values else None

@@ -22,7 +22,7 @@ from mnemolog.services.families.episodes.answering.finding import (
     search,
 )
 from mnemolog.services.families.episodes.problems import invalid, unavailable
-from mnemolog.services.families.episodes.replies import shown_episode, shown_pattern
+from mnemolog.services.families.episodes.replies import mean, shown_episode, shown_pattern
 from mnemolog.services.reader.reader import Read, Reader, no_model
 
 POOL = 100
@@ -241,12 +241,8 @@ def _insights(view: View, episodes: Sequence[Episode]) -> dict[str, Any]:
     common = sorted(tools.items(), key=lambda one: (-one[1], one[0]))[:PATTERNS_SHOWN]
     return {
         "completed": len(ended),
-        "success_rate": _mean([one.success for one in ended if one.success is not None]),
-        "average_reward": _mean([one.reward for one in ended if one.reward is not None]),
-        "average_duration_ms": _mean([one.duration_ms for one in ended]),
+        "success_rate": mean([one.success for one in ended if one.success is not None]),
+        "average_reward": mean([one.reward for one in ended if one.reward is not None]),
+        "average_duration_ms": mean([one.duration_ms for one in ended]),
         "common_tools": [{"tool": tool, "episodes": count} for tool, count in common],
     }
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return round(sum(values) / len(values), 4) if values else None

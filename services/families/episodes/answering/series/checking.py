@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mnemolog.events.arguments import NO_CONTROLS
+from mnemolog.events.arguments import NO_CONTROLS, is_finite
 from mnemolog.events.episodes import AnalysisConfig
 from mnemolog.services.families.episodes.problems import invalid
 
@@ -82,7 +81,7 @@ def _check_name(name: Any) -> None:
 
 def _check_values(name: str, values: Sequence[Any]) -> None:
     for index, value in enumerate(values):
-        if not _is_number(value):
+        if not is_finite(value):
             raise invalid(
                 f"{_field(name)}[{index}]",
                 "must be a finite number; leave out, or fill in, what was not measured",
@@ -99,7 +98,7 @@ def _check_config(config: Config) -> None:
             horizon,
         )
     sensitivity = config.anomaly_sensitivity
-    if not _is_number(sensitivity) or not 0.0 <= sensitivity <= 1.0:
+    if not is_finite(sensitivity) or not 0.0 <= sensitivity <= 1.0:
         raise invalid("config.anomaly_sensitivity", "must be a number from 0 to 1", sensitivity)
     if not isinstance(config.enable_causal_inference, bool):
         raise invalid(
@@ -107,7 +106,7 @@ def _check_config(config: Config) -> None:
             "must be true or false",
             config.enable_causal_inference,
         )
-    if not _is_number(level) or not 0.0 < level <= HIGHEST_LEVEL:
+    if not is_finite(level) or not 0.0 < level <= HIGHEST_LEVEL:
         raise invalid(
             "config.significance_level",
             f"must be a number above 0 and up to {HIGHEST_LEVEL}, such as 0.05",
@@ -117,12 +116,3 @@ def _check_config(config: Config) -> None:
 
 def _field(name: str) -> str:
     return f"{DATA}.{name}"
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False

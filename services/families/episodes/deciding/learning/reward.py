@@ -36,7 +36,7 @@ def reward(run: Run, patterns: int, rules: EpisodeRules) -> Reward:
 
 
 def _efficiency(run: Run, rules: EpisodeRules) -> float:
-    quick = 0.5 + math.exp(-run.seconds / rules.half_life_s)
+    quick = 0.5 + math.exp(-run.seconds / rules.seconds_scale)
     short = 0.5 + math.exp(-len(run.steps) / rules.steps_scale)
     return min(1.5, max(0.5, 0.5 * quick + 0.5 * short))
 
