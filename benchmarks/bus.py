@@ -29,12 +29,10 @@ from benchmarks.results import (
     HTTP_LEARN,
     HTTP_RECALL,
     RECALL_ELSEWHERE,
-    Check,
-    Figure,
     Memory,
     Rate,
     Results,
-    figure,
+    Taken,
 )
 from mnemolog.events.ids import partition_of_space
 from mnemolog.infra.embedder.catalogue import CATALOGUE, DEFAULT_MODEL
@@ -66,20 +64,15 @@ FULL = BusPlan(3, 80, 20, 3.0, 15.0)
 QUICK = BusPlan(2, 20, 5, 1.0, 3.0)
 
 
-class BusTarget:
+class BusTarget(Taken):
     """One node, or several on one log: what is learned at the first is looked for at the last."""
 
     def __init__(self, system: str, nodes: Sequence[HttpNode], collections: Sequence[str]) -> None:
-        self.system = system
+        super().__init__(system, len(nodes), BUS_OPERATIONS)
         self.nodes = nodes
-        self.size = len(nodes)
-        self.warming_up = False
         self.rss_mb = 0.0
         self._collections = collections
         self._first, self._last = nodes[0].client(), nodes[-1].client()
-        self.milliseconds: dict[str, list[float]] = {name: [] for name in BUS_OPERATIONS}
-        self._right: dict[str, int] = {}
-        self._total: dict[str, int] = {}
 
     def learn(self, number: int, memory: corpus.Memory) -> tuple[int, str]:
         """Time one learn at the first node; the id it got, and its position."""
@@ -112,28 +105,8 @@ class BusTarget:
         self._first.close()
         self._last.close()
 
-    def figures(self) -> list[Figure]:
-        """A figure for each operation that was measured; its size is the number of nodes."""
-        taken = self.milliseconds.items()
-        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
-
-    def checks(self) -> list[Check]:
-        """How many answers were right, by kind."""
-        return [
-            Check(self.system, self.size, what, self._right[what], total)
-            for what, total in self._total.items()
-        ]
-
     def _collection(self, number: int) -> str:
         return self._collections[number % len(self._collections)]
-
-    def _keep(self, operation: str, milliseconds: float) -> None:
-        if not self.warming_up:
-            self.milliseconds[operation].append(milliseconds)
-
-    def _check(self, what: str, right: bool) -> None:
-        self._right[what] = self._right.get(what, 0) + right
-        self._total[what] = self._total.get(what, 0) + 1
 
 
 def measure(work: Path, plan: BusPlan, results: Results, say: Callable[[str], None]) -> None:

@@ -27,9 +27,7 @@ from benchmarks.results import (
     GRAPH_WRITE,
     QUERY_MEMORY,
     SEARCH_PATTERNS,
-    Check,
-    Figure,
-    figure,
+    Taken,
 )
 from mnemolog.events.codec import encode_call
 from mnemolog.events.envelope import Call
@@ -215,22 +213,17 @@ def _describe_all(store: _Store) -> None:
 # --- measured ------------------------------------------------------------------------------------
 
 
-class EpisodeTarget:
+class EpisodeTarget(Taken):
     """One running server with so many episodes, and what was measured on it."""
 
     def __init__(self, client: StdioClient, size: int) -> None:
+        super().__init__(client.server.name, size, EPISODE_OPERATIONS)
         self.client = client
-        self.system = client.server.name
-        self.size = size
         self.rss_mb = 0.0
-        self.warming_up = False
-        self.milliseconds: dict[str, list[float]] = {name: [] for name in EPISODE_OPERATIONS}
         self._tasks = tasks(MEASURED_SEED)
         self._entities = graph_corpus.entities(MEASURED_SEED)
         self._queries = corpus.queries(MEASURED_SEED)
         self._open: list[tuple[Task, str]] = []
-        self._right: dict[str, int] = {}
-        self._total: dict[str, int] = {}
 
     def query(self) -> None:
         asked = {"query": next(self._queries), "domain": "web-api", "limit": 10}
@@ -278,8 +271,7 @@ class EpisodeTarget:
         done = subprocess.run([deno, "run", str(file)], capture_output=True, check=True)
         took_ms = (time.perf_counter() - began) * 1000
         self._check("deno doubled", b"2, 4, 6, 8, 10" in done.stdout)
-        if not self.warming_up:
-            self.milliseconds[BARE_DENO].append(took_ms)
+        self._keep(BARE_DENO, took_ms)
 
     def note_rss(self) -> None:
         self.rss_mb = max(self.rss_mb, self.client.rss_mb())
@@ -287,25 +279,10 @@ class EpisodeTarget:
     def settle(self) -> None:
         time.sleep(SETTLE_S)
 
-    def figures(self) -> list[Figure]:
-        taken = self.milliseconds.items()
-        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
-
-    def checks(self) -> list[Check]:
-        return [
-            Check(self.system, self.size, what, self._right[what], total)
-            for what, total in self._total.items()
-        ]
-
     def _call(self, operation: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         reply = self.client.call(tool, arguments)
-        if not self.warming_up:
-            self.milliseconds[operation].append(reply.milliseconds)
+        self._keep(operation, reply.milliseconds)
         return reply.body
-
-    def _check(self, what: str, right: bool) -> None:
-        self._right[what] = self._right.get(what, 0) + right
-        self._total[what] = self._total.get(what, 0) + 1
 
 
 def measure_episodes(targets: Sequence[EpisodeTarget], plan: EpisodePlan, work: Path) -> None:

@@ -22,9 +22,7 @@ from benchmarks.results import (
     OPEN_NODES,
     SEARCH_NODES,
     SEARCH_SEMANTIC,
-    Check,
-    Figure,
-    figure,
+    Taken,
 )
 
 # Seeds away from the one that stores are prepared with: what is measured is new to every store.
@@ -46,19 +44,17 @@ FULL = GraphPlan((300, 3_000, 30_000), 80, 10)
 QUICK = GraphPlan((300,), 20, 5)
 
 
-class GraphTarget:
+class GraphTarget(Taken):
     """One running server with a graph of a known size, and what was measured on it."""
 
     def __init__(
         self, client: StdioClient, prepared: Sequence[graph_corpus.Entity], *, by_meaning: bool
     ) -> None:
+        super().__init__(client.server.name, len(prepared), GRAPH_OPERATIONS)
         self.client = client
-        self.system = client.server.name
-        self.size = len(prepared)
         self.by_meaning = by_meaning
         """Whether it searches by meaning, and so works on after the reply to a write."""
         self.rss_mb = 0.0
-        self.warming_up = False
         self._prepared = prepared
         # Looked up, not searched for: what the client does between two calls must not grow with
         # the graph, or the larger one's server is measured after longer pauses.
@@ -66,9 +62,6 @@ class GraphTarget:
         for one in prepared:
             self._lines[one.line].add(one.name)
         self._wrote = False
-        self.milliseconds: dict[str, list[float]] = {name: [] for name in GRAPH_OPERATIONS}
-        self._right: dict[str, int] = {}
-        self._total: dict[str, int] = {}
 
     def search_nodes(self, number: int) -> None:
         """Search by the name of a line; its five entities must be found."""
@@ -134,36 +127,19 @@ class GraphTarget:
             if self.client.cpu_s() - before < QUIET_S * QUIET_SHARE:
                 return
 
-    def figures(self) -> list[Figure]:
-        """A figure for each operation that was measured."""
-        taken = self.milliseconds.items()
-        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
-
-    def checks(self) -> list[Check]:
-        """How many answers were right, by kind."""
-        return [
-            Check(self.system, self.size, what, self._right[what], total)
-            for what, total in self._total.items()
-        ]
-
     def _picked(self, number: int, count: int) -> list[graph_corpus.Entity]:
         """Some prepared entities, the same for the same number and size."""
         return Random(f"{PICK_SEED} {number}").sample(self._prepared, count)
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         reply = self.client.call(tool, arguments)
-        if not self.warming_up:
-            self.milliseconds[tool].append(reply.milliseconds)
+        self._keep(tool, reply.milliseconds)
         return reply.body
 
     def _check_rows(self, what: str, body: dict[str, Any], wanted: dict[str, str]) -> None:
         """The reply's one row says `wanted`: the peer answers with a list, Mnemolog names it."""
         rows = next((rows for rows in body.values() if isinstance(rows, list)), [])
         self._check(what, len(rows) == 1 and wanted.items() <= rows[0].items())
-
-    def _check(self, what: str, right: bool) -> None:
-        self._right[what] = self._right.get(what, 0) + right
-        self._total[what] = self._total.get(what, 0) + 1
 
 
 def measure_graph(targets: Sequence[GraphTarget], plan: GraphPlan) -> None:

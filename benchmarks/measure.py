@@ -18,10 +18,8 @@ from benchmarks.results import (
     OPERATIONS,
     RECALL,
     RECALL_AFTER_LEARN,
-    Check,
-    Figure,
     Start,
-    figure,
+    Taken,
 )
 
 # Seeds away from the one that stores are prepared with: what is measured is new to every store.
@@ -68,19 +66,13 @@ class Turn(Protocol):
 _Target = TypeVar("_Target", bound=Turn)
 
 
-class Target:
+class Target(Taken):
     """One running server with a store of a known size, and what was measured on it."""
 
     def __init__(self, client: StdioClient, size: int) -> None:
+        super().__init__(client.server.name, size, OPERATIONS)
         self.client = client
-        self.system = client.server.name
-        self.size = size
         self.rss_mb = 0.0
-        # While warming up, times are not kept; wrong answers count even then.
-        self.warming_up = False
-        self.milliseconds: dict[str, list[float]] = {name: [] for name in OPERATIONS}
-        self._right: dict[str, int] = {}
-        self._total: dict[str, int] = {}
 
     def learn(self, memory: corpus.Memory, operation: str = LEARN) -> int:
         """Time one learn; the id it got."""
@@ -113,26 +105,6 @@ class Target:
     def settle(self) -> None:
         """Its threads go to sleep before the next target is timed."""
         time.sleep(SETTLE_S)
-
-    def figures(self) -> list[Figure]:
-        """A figure for each operation that was measured."""
-        taken = self.milliseconds.items()
-        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
-
-    def checks(self) -> list[Check]:
-        """How many answers were right, by kind."""
-        return [
-            Check(self.system, self.size, what, self._right[what], total)
-            for what, total in self._total.items()
-        ]
-
-    def _keep(self, operation: str, milliseconds: float) -> None:
-        if not self.warming_up:
-            self.milliseconds[operation].append(milliseconds)
-
-    def _check(self, what: str, right: bool) -> None:
-        self._right[what] = self._right.get(what, 0) + right
-        self._total[what] = self._total.get(what, 0) + 1
 
 
 def measure_operations(targets: Sequence[Target], plan: Plan) -> None:

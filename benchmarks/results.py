@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -158,3 +159,36 @@ def figure(system: str, size: int, operation: str, milliseconds: list[float]) ->
     p95 = statistics.quantiles(milliseconds, n=20, method="inclusive")[-1]
     median = statistics.median(milliseconds)
     return Figure(system, size, operation, len(milliseconds), round(median, 3), round(p95, 3))
+
+
+class Taken:
+    """What was measured on one target: times by operation, and how many answers were right."""
+
+    def __init__(self, system: str, size: int, operations: Sequence[str]) -> None:
+        self.system = system
+        self.size = size
+        self.warming_up = False
+        """While it is, times are not kept; wrong answers count even then."""
+        self.milliseconds: dict[str, list[float]] = {name: [] for name in operations}
+        self._right: dict[str, int] = {}
+        self._total: dict[str, int] = {}
+
+    def figures(self) -> list[Figure]:
+        """A figure for each operation that was measured."""
+        taken = self.milliseconds.items()
+        return [figure(self.system, self.size, name, ms) for name, ms in taken if ms]
+
+    def checks(self) -> list[Check]:
+        """How many answers were right, by kind."""
+        return [
+            Check(self.system, self.size, what, self._right[what], total)
+            for what, total in self._total.items()
+        ]
+
+    def _keep(self, operation: str, milliseconds: float) -> None:
+        if not self.warming_up:
+            self.milliseconds[operation].append(milliseconds)
+
+    def _check(self, what: str, right: bool) -> None:
+        self._right[what] = self._right.get(what, 0) + right
+        self._total[what] = self._total.get(what, 0) + 1
