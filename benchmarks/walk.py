@@ -33,6 +33,7 @@ from mnemolog.services.catalogue import load
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway import direct
 from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.clients import Client
 from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.node.embedded.node import EmbeddedNode
 
@@ -50,14 +51,14 @@ async def node(directory: Path) -> AsyncIterator[Ask]:
     """A node on `directory`, asked as HTTP asks it. All that is known here of how one is made."""
     families = load(FAMILIES)
     made = await asyncio.to_thread(EmbeddedNode, Settings(data=str(directory)), families)
-    calls, offer = Calls(made), Offer(families)
+    client = Client(Calls(made), Offer(families))
 
     async def ask(tool: str, arguments: dict[str, Any]) -> bytes:
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         call = direct.read(msgspec.json.encode(message), None)
         assert call is not None
-        return await direct.answer(calls, offer, call, "walk")
+        return (await direct.answer(client, call, "walk"))[1]
 
     try:
         yield ask

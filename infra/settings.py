@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import platformdirs
@@ -36,6 +36,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Data directory; empty: the user's data directory for mnemolog."""
     host: str = "127.0.0.1"
     port: int = 3000
+    auth: Literal["none", "keys", "oauth"] = "none"
+    """How callers over HTTP are told apart: not at all, by API keys, or by an authorization
+    server's tokens."""
+    insecure: bool = False
+    """Serve everybody who reaches the port, though it is not on this machine alone."""
+    rate_limits: str = "on"
+    """`on`, `off`, or rates with bursts such as `read=100/150 write=20/30`: how often one client
+    may ask over HTTP."""
+    client_limits: str = ""
+    """Rates of some clients, by name or address: `robot-7 read=500/700, 10.0.0.4 write=50/80`."""
     allowed_hosts: str = ""
     """Names under which clients may ask for it beside its address, separated by commas."""
     log: str = "sqlite"

@@ -21,6 +21,8 @@ settings.load_profile("patient")
 
 # Nor does a test depend on the settings of whoever runs it.
 os.environ["XDG_CONFIG_HOME"] = os.devnull
+# Many calls from one address in a moment are what tests are; those of the limits set them.
+os.environ["MNEMOLOG_RATE_LIMITS"] = "off"
 
 _HELD: list[HeldPort] = []
 """Of brokers, as long as the tests run: they may be ended and started again."""

@@ -79,6 +79,7 @@ async def _call_here(
     meta: dict[str, str],
 ) -> Answer:
     from mnemolog.services.gateway import logs
+    from mnemolog.services.gateway.caller import Caller
     from mnemolog.services.gateway.calls import Calls
     from mnemolog.services.node.sharing.shared import SharedService
 
@@ -86,7 +87,7 @@ async def _call_here(
     service = SharedService(found, families)
     await service.start()
     try:
-        return await Calls(service, tenant=found.tenant, files=own_files()).call(
+        return await Calls(service, Caller(tenant=found.tenant), files=own_files()).call(
             tool, arguments, meta, f"{NAME}-cli/{VERSION}"
         )
     finally:

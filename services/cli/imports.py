@@ -22,6 +22,7 @@ from mnemolog.services.cli.show import add_row, console, fail, print_json, progr
 from mnemolog.services.families.graph.answering import exports
 from mnemolog.services.families.graph.importing.anthropic import write_entity, write_relation
 from mnemolog.services.gateway import logs
+from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.identity import NAME, VERSION
 from mnemolog.services.node.kafka.logs import with_its_log
@@ -237,9 +238,8 @@ async def _service(found: Settings, families: Catalogue) -> AsyncIterator[Calls]
     service = SharedService(found, families)
     await service.start()
     try:
-        yield Calls(
-            service, tenant=found.tenant, actor=actor(found), files=own_files(), internal=True
-        )
+        caller = Caller(tenant=found.tenant, actor=actor(found))
+        yield Calls(service, caller, files=own_files(), internal=True)
     finally:
         await service.close()
 

@@ -11,6 +11,8 @@ from mnemolog.services.cli.common import data_option, families, settings
 @data_option
 @click.option("--host", metavar="NAME", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any.  [default: 3000]")
+@click.option("--auth", metavar="HOW", help="none, keys or oauth.  [default: none]")
+@click.option("--insecure", is_flag=True, default=None, help="Serve a network without --auth.")
 @click.option("--allowed-hosts", metavar="LIST", help="Names it may be asked under.")
 @click.option("--log", metavar="LOG", help="sqlite, or kafka://HOST:PORT.  [default: sqlite]")
 @click.option("--role", metavar="LIST", help="On Kafka: gateway, decider and/or projector.")
@@ -25,6 +27,8 @@ def serve(
     data: str | None,
     host: str | None,
     port: int | None,
+    auth: str | None,
+    insecure: bool | None,
     allowed_hosts: str | None,
     log: str | None,
     role: str | None,
@@ -52,6 +56,8 @@ def serve(
             data=data,
             host=host,
             port=port,
+            auth=auth,
+            insecure=insecure,
             allowed_hosts=allowed_hosts,
             log=log,
             role=role,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from mnemolog.events.ids import partition_of_id, partition_of_session, partition
 from mnemolog.projections.state.view import View, Writable
 from mnemolog.services.api import Answer, Files, Ran
 from mnemolog.services.reader.reader import Models, Read, Reader, VectorModel
+from mnemolog.services.scopes import READ, SCOPES, WRITE, Scope
 
 R = TypeVar("R")
 
@@ -129,6 +130,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     of thing that must have been described before it is answered, if any. `asks` is the text that it
     looks for by meaning: a provider elsewhere is asked for its vector beforehand, so that no reader
     waits for it. A tool answers to its `aliases`, too; they are not listed.
+
+    Callers need the `scope`; where calls are limited, it counts as what it `counts_as`.
     """
 
     name: str
@@ -137,6 +140,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destroys: bool
     idempotent: bool
     internal: bool
+    scope: Scope
+    counts_as: Literal["read", "write"]
     place: PlaceOf
     decide: Decide
     texts: Callable[[Any], list[str]] = lambda _: []
@@ -151,6 +156,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise ValueError(f"{self.name}: its scope is one of {', '.join(SCOPES)}")
         if self.reads != (self.answer is not None):
             raise ValueError(f"{self.name}: what reads has an answer, and nothing else has")
         if self.reads and self.shows is not None:
@@ -210,10 +217,14 @@ def _tool(
     destroys: bool = False,
     idempotent: bool,
     internal: bool = False,
+    scope: Scope | None = None,
+    counts_as: Literal["read", "write"] | None = None,
     **more: Any,
 ) -> Tool:
     name, arguments, place, decide = core
     return Tool(
+        scope=scope or (READ if reads else WRITE),
+        counts_as=counts_as or ("read" if reads else "write"),
         name=name,
         arguments=arguments,
         reads=reads,

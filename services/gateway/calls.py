@@ -17,35 +17,42 @@ import msgspec
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
 from mnemolog.events.envelope import Refusal, Truncated, sha256
 from mnemolog.services.api import Answer, Event, Files, Follow, Progress, Request, Service
+from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.sizes import KEPT_BYTES, Raw
 
 MAX_NAME = 128
 MAX_META = 200
 MAX_POSITION = 32 * 1024
+NOBODY = Caller()
+AUTHORIZATION_FAILED = -32003
 
 
 class Calls:
-    """Puts a client's calls to the service. `actor` is who they are recorded as, unless the call
-    names somebody in its `_meta`; `files` which files the client may name (None: none); `reads` the
-    tools that change nothing, which are given up when nobody waits for the answer."""
+    """Puts a client's calls to the service. `caller` is who they are from; `files` which files the
+    client may name (None: none); `reads` the tools that change nothing, which are given up when
+    nobody waits for the answer."""
 
     def __init__(
         self,
         service: Service,
+        caller: Caller = NOBODY,
         *,
-        tenant: str = "default",
-        actor: str = "",
         files: Files | None = None,
         internal: bool = False,
         reads: Collection[str] = (),
     ) -> None:
         self.service = service
-        self._tenant = tenant
-        self._actor = actor
+        self.caller = caller
         self._files = files
         self._internal = internal
         self._reads = reads
         self._running: set[asyncio.Task[Answer]] = set()
+
+    def of(self, caller: Caller, files: Files | None = None) -> Calls:
+        """The same for another caller; `finish` waits for the calls of all."""
+        made = Calls(self.service, caller, files=files, internal=self._internal, reads=self._reads)
+        made._running = self._running
+        return made
 
     async def call(
         self,
@@ -65,6 +72,11 @@ class Calls:
             fields |= found
             if problem and refused is None:
                 fields["refused"] = Refusal(problem)
+            if not self.caller.may_be(fields.get("actor", self.caller.actor)):
+                named = fields.pop("actor")
+                fields["refused"] = Refusal(
+                    f"The caller may not speak for {named!r}", AUTHORIZATION_FAILED
+                )
         return await self._ask(self._request(tool, data, client, fields), progress)
 
     async def refuse(self, reason: str, given: Raw, tool: str = "", client: str = "") -> Answer:
@@ -82,7 +94,7 @@ class Calls:
         live: bool = True,
     ) -> AsyncGenerator[Event, None]:
         """What changes in a space of the client's tenant, or in all of them."""
-        follow = Follow(tenant=self._tenant, space=space, after=after, last=last, live=live)
+        follow = Follow(tenant=self.caller.tenant, space=space, after=after, last=last, live=live)
         return self.service.events(follow)
 
     async def finish(self, timeout_s: float) -> None:
@@ -97,11 +109,11 @@ class Calls:
             arguments=data,
             call_id=f"{now_ns // 1000:016x}{os.urandom(8).hex()}",
             received_at_us=now_ns // 1000,
-            tenant=self._tenant,
+            tenant=self.caller.tenant,
             client=_clean(client, MAX_META),
             files=self._files,
             internal=self._internal,
-            **{"actor": self._actor, **fields},
+            **{"actor": self.caller.actor, **fields},
         )
 
     async def _ask(self, request: Request, progress: Progress | None = None) -> Answer:

@@ -14,9 +14,9 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 
 from mnemolog.services.gateway import identity
-from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED
+from mnemolog.services.gateway.clients import Client
 from mnemolog.services.gateway.mcp_server import carry_out, plain_result
-from mnemolog.services.gateway.tools import Offer
 
 
 class _Params(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,13 +45,14 @@ def read(body: bytes, version: str | None) -> PlainCall | None:
         return None
 
 
-async def answer(calls: Calls, offer: Offer, call: PlainCall, client: str) -> bytes:
-    """Carry the call out; the JSON-RPC response."""
+async def answer(client: Client, call: PlainCall, name: str) -> tuple[int, bytes]:
+    """Carry the call out; the HTTP status and the JSON-RPC response. `name` is the client's."""
     found: dict[str, Any] = {"jsonrpc": "2.0", "id": call.id}
-    params = call.params
+    params, status = call.params, 200
     try:
-        done = await carry_out(calls, offer, params.name, params.arguments, params.meta, client)
+        done = await carry_out(client, params.name, params.arguments, params.meta, name)
         found["result"] = plain_result(done)
     except MCPError as error:
+        status = 403 if error.error.code == AUTHORIZATION_FAILED else 200
         found["error"] = error.error.model_dump(exclude_none=True)
-    return msgspec.json.encode(found)
+    return status, msgspec.json.encode(found)

@@ -52,6 +52,11 @@ class Hosts:
             else:
                 self._addresses.add(address)
 
+    @property
+    def local(self) -> bool:
+        """Whether only this machine's users get here."""
+        return self._bound is not None and self._bound.is_loopback
+
     def accepts(self, name: str | None) -> bool:
         """Whether the service may be asked under a name."""
         if name is None or name in self._names:

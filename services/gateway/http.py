@@ -10,8 +10,9 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import mcp_types as types
 import msgspec
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -24,21 +25,37 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Refusal
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
-from mnemolog.services.api import Service, Unavailable, own_files
+from mnemolog.services.api import Service, Unavailable
 from mnemolog.services.catalogue import Catalogue, load
 from mnemolog.services.gateway import direct, logs, malformed, shape
+from mnemolog.services.gateway.auth.admission import (
+    Admission,
+    Authenticator,
+    caller_of,
+    error,
+    insufficient,
+    needs_scope,
+)
+from mnemolog.services.gateway.auth.chosen import authenticator
+from mnemolog.services.gateway.auth.needs import UNREADABLE, Needs, needs
 from mnemolog.services.gateway.bodies import Body, Full, Room
-from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED, Calls
+from mnemolog.services.gateway.clients import Client, Context
 from mnemolog.services.gateway.connections import Door, Limited, no_room
 from mnemolog.services.gateway.hosts import Guard, Hosts
+from mnemolog.services.gateway.house import House
+from mnemolog.services.gateway.limits import Limits, read_limits, too_often
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
 from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
 from mnemolog.services.gateway.sse import Events
 from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.listed import Families
+from mnemolog.services.scopes import ADMIN, READ
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
@@ -48,24 +65,27 @@ GRACE_S = 10
 IDLE_S = 5
 """How long a connection is kept open between two requests."""
 
+CLIENT: Final = "mnemolog.client"
+"""Where a request's scope has it."""
+ROUTES: Final = {"/mcp": None, "/events": READ, "/metrics": ADMIN}
+"""The scope that a route needs; None: that depends on what it is asked."""
+
 _PATH = re.compile(r"(?<![\w:/.])/(?:[^\s/'\",;:()]+/)*[^\s/'\",;:()]+/?")
 
 
 class Mcp:
-    """The endpoint: answers plain calls and what cannot be read, completes what plain clients leave
-    out, and hands the rest to the SDK."""
+    """The endpoint: answers plain calls and what cannot be read or is not allowed, completes what
+    plain clients leave out, and hands the rest to the SDK."""
 
     def __init__(
-        self,
-        calls: Calls,
-        offer: Offer,
-        ending: asyncio.Event,
+        self, house: House, auth: Authenticator, limits: Limits | None, ending: asyncio.Event
     ) -> None:
-        self._calls = calls
-        self._offer = offer
+        self._house = house
+        self._auth = auth
+        self._limits = limits
         self._room = Room()
         self.manager = StreamableHTTPSessionManager(
-            build(calls, offer, ending=ending),
+            build(_client_asking, house.offer, ending=ending),
             json_response=True,
             stateless=True,
             max_request_body_size=MAX_MESSAGE_BYTES,
@@ -80,7 +100,10 @@ class Mcp:
             return
         body = Body(self._room)
         try:
+            scope[CLIENT] = self._house.client(caller_of(scope), request.query_params)
             await self._answer(request, await body.read(request), send)
+        except Refused as refused:
+            await error(400, types.INVALID_PARAMS, refused.sentence)(scope, receive, send)
         except ClientDisconnect:
             return
         except Full:
@@ -90,34 +113,68 @@ class Mcp:
             body.close()
 
     async def _answer(self, request: Request, body: bytes | Raw, send: Send) -> None:
+        """Looks at what came, then whether it may be, then carries it out."""
+        client = _client_of(request.scope)
+        found: Found
         if isinstance(body, Raw):
-            await self._refuse(malformed.too_large(body), 413, request, send)
-            return
-        version = request.headers.get("mcp-protocol-version")
-        found = await shape.in_time(lambda body: _look(body, version), body)
-        if isinstance(found, direct.PlainCall):
-            client = request.headers.get("user-agent", "")
-            reply = await direct.answer(self._calls, self._offer, found, client)
-            answer = Response(reply, media_type="application/json")
-            await answer(request.scope, request.receive, send)
-        elif found is not None:
-            await self._refuse(found, 400, request, send)
+            found = malformed.too_large(body)
         else:
+            version = request.headers.get("mcp-protocol-version")
+            found = await shape.in_time(lambda body: _look(body, version), body)
+        needed = _needed(client.offer, found)
+        if self._limits is not None:
+            taken = self._limits.take(client.calls.caller.key, needed.kind)
+            if not taken.allowed:
+                await too_often(taken, found.id)(request.scope, request.receive, send)
+                return
+            send = _with_headers(send, taken.headers)
+        if needed.scope is not None and needed.scope not in client.calls.caller.scopes:
+            await self._deny(client, request, found, needed.scope, send)
+        elif isinstance(found, malformed.Malformed):
+            await self._refuse(found, 413 if isinstance(body, Raw) else 400, request, send)
+        elif isinstance(found, direct.PlainCall):
+            status, reply = await direct.answer(client, found, _agent(request))
+            answer = Response(reply, status, media_type="application/json")
+            await answer(request.scope, request.receive, send)
+        else:
+            assert isinstance(body, bytes)
             # The answer is always one JSON body, whatever the client says it accepts.
             MutableHeaders(scope=request.scope)["accept"] = "application/json, text/event-stream"
             again = _replay(body, request.receive)
             await self.manager.handle_request(request.scope, again, send)
 
+    async def _deny(
+        self, client: Client, request: Request, found: Found, scope: str, send: Send
+    ) -> None:
+        """A call is written down, with what its caller hears."""
+        if (call := _call_in(found)) is not None:
+            refusal = Refusal(needs_scope(scope), AUTHORIZATION_FAILED)
+            tool, arguments, meta = call
+            await client.calls.call(tool, arguments, meta, _agent(request), refused=refusal)
+        answer = insufficient(self._auth, client.calls.caller, scope, found.id)
+        await answer(request.scope, request.receive, send)
+
     async def _refuse(
         self, problem: malformed.Malformed, status: int, request: Request, send: Send
     ) -> None:
-        client = request.headers.get("user-agent", "")
-        error = await malformed.refuse(self._calls, problem, client)
-        await _json(error, status)(request.scope, request.receive, send)
+        calls = _client_of(request.scope).calls
+        told = await malformed.refuse(calls, problem, _agent(request))
+        await _json(told, status)(request.scope, request.receive, send)
 
 
-def _look(body: bytes, version: str | None) -> direct.PlainCall | malformed.Malformed | None:
-    """A plain call, or what is wrong with the message; None: it is for the SDK."""
+class Other(NamedTuple):
+    """A message for the SDK."""
+
+    method: str
+    params: dict[str, Any]
+    id: int | str | None
+
+
+Found = direct.PlainCall | malformed.Malformed | Other
+
+
+def _look(body: bytes, version: str | None) -> Found:
+    """A plain call, what is wrong with the message, or one for the SDK."""
     problem = shape.too_much(body)
     if problem is not None:
         return problem
@@ -125,10 +182,59 @@ def _look(body: bytes, version: str | None) -> direct.PlainCall | malformed.Malf
     if call is not None:
         return call
     try:
-        message = jsonrpc_message_adapter.validate_json(body, by_name=False)
+        message: Any = jsonrpc_message_adapter.validate_json(body, by_name=False)
     except ValueError:
         return malformed.unreadable(body)
-    return malformed.unreadable(body) if malformed.is_dropped(message) else None
+    if malformed.is_dropped(message):
+        return malformed.unreadable(body)
+    # A response has no method; there is nothing that it could answer.
+    id_ = getattr(message, "id", None)
+    return Other(getattr(message, "method", ""), getattr(message, "params", None) or {}, id_)
+
+
+def _needed(offer: Offer, found: Found) -> Needs:
+    if isinstance(found, malformed.Malformed):
+        return UNREADABLE
+    if isinstance(found, direct.PlainCall):
+        return needs(offer, found.method, found.params.name)
+    return needs(offer, found.method, str(found.params.get("name", "")))
+
+
+def _call_in(found: Found) -> tuple[str, Any, dict[str, Any] | None] | None:
+    """Tool, arguments and `_meta` of a tool call."""
+    if isinstance(found, direct.PlainCall):
+        return found.params.name, found.params.arguments or {}, found.params.meta
+    if isinstance(found, Other) and found.method == "tools/call":
+        meta = found.params.get("_meta")
+        given = meta if isinstance(meta, dict) else None
+        return str(found.params.get("name", "")), found.params.get("arguments") or {}, given
+    return None
+
+
+def _client_asking(ctx: Context) -> Client:
+    assert ctx.request is not None
+    return _client_of(ctx.request.scope)
+
+
+def _client_of(scope: Scope) -> Client:
+    found: Client = scope[CLIENT]
+    return found
+
+
+def _agent(request: Request) -> str:
+    """What the client calls itself. `X-Client-ID` is a label among others, and tells nobody who it
+    is."""
+    label, agent = request.headers.get("x-client-id"), request.headers.get("user-agent", "")
+    return f"{label[:80]} {agent}" if label else agent
+
+
+def _with_headers(send: Send, headers: dict[str, str]) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return with_headers
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -152,18 +258,15 @@ def build_app(
     lifespan_service: Any = None,
 ) -> Starlette:
     """The HTTP application. `lifespan_service` is closed when the application ends."""
+    auth = authenticator(settings)
+    limits = read_limits(settings.rate_limits, settings.client_limits)
     offer = Offer(catalogue, settings.families)
-    measured = Measured(service, offer.names)
-    calls = Calls(
-        measured,
-        tenant=settings.tenant,
-        actor=settings.actor,
-        files=own_files(settings.import_root),
-        reads=offer.reads,
-    )
+    measured = Measured(service, offer.tools)
+    calls = Calls(measured, reads=offer.reads)
+    house = House(calls, offer, settings)
     ending = asyncio.Event()
-    mcp = Mcp(calls, offer, ending)
-    events = Events(calls, ending)
+    mcp = Mcp(house, auth, limits, ending)
+    events = Events(house, ending)
 
     async def healthz(_: Request) -> Response:
         try:
@@ -200,7 +303,10 @@ def build_app(
             Route("/metrics", metrics),
             Route("/", home),
         ],
-        middleware=[Middleware(Guard, hosts=hosts)],
+        middleware=[
+            Middleware(Guard, hosts=hosts),
+            Middleware(Admission, auth=auth, needs=ROUTES),
+        ],
         lifespan=lifespan,
     )
     app.state.ending = ending
@@ -248,6 +354,22 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _check_open(settings: Settings, hosts: Hosts) -> None:
+    """Everybody's memory is not put on a network by accident."""
+    if settings.auth != "none" or hosts.local:
+        return
+    if not settings.insecure:
+        raise Unavailable(
+            f"On {settings.host} others than this machine's users can reach the memory, and nobody "
+            "would be asked who they are. Give --auth keys (`mnemolog keys add` makes one) or "
+            "--auth oauth, or --insecure if whoever reaches the port may do everything"
+        )
+    sys.stderr.write(
+        f"mnemolog: whoever reaches {settings.host}:{settings.port} may read and change everything "
+        "(--insecure); --auth keys or --auth oauth asks them who they are\n"
+    )
+
+
 class _Server(uvicorn.Server):
     """Connections come in through `door`. Waits for requests under way when it ends; those that
     would never end by themselves are told first."""
@@ -283,6 +405,7 @@ async def _serve(
     service = SharedService(settings, catalogue, exclusive=True)
     await service.start()
     hosts = Hosts(settings.host, listening.getsockname()[0], settings.hosts)
+    _check_open(settings, hosts)
     app = build_app(service, settings, catalogue, hosts, service)
     config = uvicorn.Config(
         app,

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from mnemolog.events.envelope import Refusal
 from mnemolog.services.api import Answer, Progress, Unavailable
 from mnemolog.services.gateway import identity
-from mnemolog.services.gateway.calls import Calls
-from mnemolog.services.gateway.clients import Context, client_name
+from mnemolog.services.gateway.clients import Client, Clients, Context, client_name
 from mnemolog.services.gateway.resources import Resources
 from mnemolog.services.gateway.sizes import raw
 from mnemolog.services.gateway.tools import Offer
@@ -28,23 +27,38 @@ _log = structlog.get_logger("mnemolog.gateway")
 
 
 def build(
-    calls: Calls, offer: Offer, *, ending: asyncio.Event | None = None, duplex: bool = False
+    clients: Clients, offer: Offer, *, ending: asyncio.Event | None = None, duplex: bool = False
 ) -> Server[Any]:
-    """An MCP server over `calls`, for any transport of the SDK. It has what `offer` says; a tool
-    that is not in it is unknown. `ending` is set when requests that last are
-    to end; `duplex` tells that there is a connection to send notifications on at any time."""
-    resources = Resources(calls, offer, ending or asyncio.Event())
+    """An MCP server for any transport of the SDK. `clients` tells who asks, and what they are
+    offered; a tool that is not in it is unknown. `offer` is what there is for anybody. `ending` is
+    set when requests that last are to end; `duplex` tells that there is a connection to send
+    notifications on at any time."""
+    resources = Resources(clients, ending or asyncio.Event())
 
     async def list_tools(
-        _: Context, params: types.PaginatedRequestParams | None
+        ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return tools
+        definitions = clients(ctx).offer.definitions
+        return types.ListToolsResult(tools=[listed[one["name"]] for one in definitions])
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
         answer = await carry_out(
-            calls, offer, params.name, params.arguments, ctx.meta, client_name(ctx), _progress(ctx)
+            clients(ctx),
+            params.name,
+            params.arguments,
+            ctx.meta,
+            client_name(ctx),
+            _progress(ctx),
         )
         return result(answer)
+
+    async def introduce(ctx: Context, call_next: CallNext) -> HandlerResult:
+        """A client hears of the families that it is offered."""
+        found = await call_next(ctx)
+        if ctx.method in ("initialize", "server/discover") and isinstance(found, dict):
+            families = clients(ctx).offer.families
+            return {**found, "instructions": identity.instructions(families)}
+        return found
 
     async def record_misshapen(ctx: Context, call_next: CallNext) -> HandlerResult:
         """A tools/call whose params have the wrong shape never reaches `call_tool`: record it."""
@@ -61,14 +75,12 @@ def build(
             given = raw(msgspec.json.encode(repr(ctx.params)))
             tool = name if isinstance(name, str) else ""
             try:
-                await calls.refuse(reason, given, tool, client_name(ctx))
+                await clients(ctx).calls.refuse(reason, given, tool, client_name(ctx))
             except Unavailable as error:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from None
             raise MCPError(types.INVALID_PARAMS, reason) from None
 
-    tools = types.ListToolsResult(
-        tools=[types.Tool.model_validate(one) for one in offer.definitions]
-    )
+    listed = {one["name"]: types.Tool.model_validate(one) for one in offer.definitions}
     server: Server[Any] = Server(
         identity.NAME,
         version=identity.VERSION,
@@ -85,25 +97,25 @@ def build(
         get_tool_input_schema=offer.schemas.get,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
-    server.middleware.append(record_misshapen)
+    server.middleware += [introduce, record_misshapen]
     return server
 
 
 async def carry_out(
-    calls: Calls,
-    offer: Offer,
+    client: Client,
     name: str,
     arguments: dict[str, Any] | None,
     meta: Mapping[str, Any] | None,
-    client: str,
+    client_name: str,
     progress: Progress | None = None,
 ) -> Answer:
     """One call, however it came; raises `MCPError` where the answer is a JSON-RPC error."""
+    calls, offer = client
     try:
         refused = None
         if offer.withholds(name):
             refused = Refusal(f"Unknown tool {name!r}", types.INVALID_PARAMS)
-        answer = await calls.call(name, arguments or {}, meta, client, progress, refused)
+        answer = await calls.call(name, arguments or {}, meta, client_name, progress, refused)
     except MCPError:
         raise
     except Unavailable as error:

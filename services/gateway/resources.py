@@ -28,7 +28,7 @@ from mcp.shared.subscriptions import (
 from mnemolog.events.arguments import Refused
 from mnemolog.services.api import Event, Unavailable
 from mnemolog.services.gateway.calls import Calls
-from mnemolog.services.gateway.clients import Context, client_name
+from mnemolog.services.gateway.clients import Clients, Context, client_name
 from mnemolog.services.gateway.tools import Offer
 
 ALL = "mnemolog://events"
@@ -105,18 +105,19 @@ class Watch:
 class Watches:
     """What one client is told of, by resource."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self) -> None:
         self._open: dict[str, Watch] = {}
 
-    async def add(self, uri: str, space: str | None, tell: Callable[[], Awaitable[None]]) -> None:
+    async def add(
+        self, calls: Calls, uri: str, space: str | None, tell: Callable[[], Awaitable[None]]
+    ) -> None:
         if uri in self._open:
             return
         if len(self._open) >= MAX_WATCHED:
             raise MCPError(
                 types.INVALID_PARAMS, f"At most {MAX_WATCHED} resources can be subscribed to"
             )
-        watch = self._open[uri] = Watch(self._calls, space, tell)
+        watch = self._open[uri] = Watch(calls, space, tell)
         try:
             await watch.open()
         except (Refused, Unavailable) as error:
@@ -143,26 +144,24 @@ class Watches:
 class Resources:
     """The handlers. `ending` is set when the server is about to stop."""
 
-    def __init__(self, calls: Calls, offer: Offer, ending: asyncio.Event) -> None:
-        self._calls = calls
-        self._families = {family.name: family for family in offer.families}
-        self._offered = {one.uri: one for family in offer.families for one in family.resources}
+    def __init__(self, clients: Clients, ending: asyncio.Event) -> None:
+        self._clients = clients
         self._ending = ending
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Server[Any]) -> AsyncIterator[Watches]:
         """Over stdio this is the client's connection."""
-        watches = Watches(self._calls)
+        watches = Watches()
         try:
             yield watches
         finally:
             await watches.close()
 
     async def list(
-        self, _: Context, params: types.PaginatedRequestParams | None
+        self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         found = [_resource(ALL, "events", "All changes", "The newest changes in all spaces.")]
-        for family in self._families.values():
+        for family in self._clients(ctx).offer.families:
             spaces = family.spaces
             if spaces.single:
                 name = f"{family.name}-events"
@@ -174,7 +173,7 @@ class Resources:
         return types.ListResourcesResult(resources=found)
 
     async def templates(
-        self, _: Context, params: types.PaginatedRequestParams | None
+        self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         found = [
             types.ResourceTemplate(
@@ -184,7 +183,7 @@ class Resources:
                 description=family.spaces.description,
                 mime_type="application/json",
             )
-            for family in self._families.values()
+            for family in self._clients(ctx).offer.families
             if not family.spaces.single
         ]
         return types.ListResourceTemplatesResult(resource_templates=found)
@@ -192,12 +191,13 @@ class Resources:
     async def read(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        space, offered = self._space(params.uri), self._offered.get(params.uri)
+        calls, offer = self._clients(ctx)
+        space, offered = _space(offer, params.uri), offer.resources.get(params.uri)
         try:
             if offered is None:
-                text = await self._newest(space)
+                text = await _newest(calls, space)
             else:
-                answer = await self._calls.call(offered.tool, {}, client=client_name(ctx))
+                answer = await calls.call(offered.tool, {}, client=client_name(ctx))
                 text = answer.reply
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, refused.sentence) from None
@@ -208,26 +208,14 @@ class Resources:
         )
         return types.ReadResourceResult(contents=[contents])
 
-    async def _newest(self, space: str | None) -> bytes:
-        found: list[bytes] = []
-        position = ""
-        events = self._calls.events(space, last=NEWEST, live=False)
-        async with contextlib.aclosing(events):
-            async for event in events:
-                position = event.position
-                if event.kind == "decided":
-                    found.append(event.data)
-        while len(found) > 1 and sum(map(len, found)) > MAX_BYTES:
-            del found[0]
-        shown = [msgspec.Raw(one) for one in found]
-        return msgspec.json.encode({"space": space, "position": position, "events": shown})
-
     async def subscribe(
         self, ctx: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         session, uri = ctx.session, params.uri
+        calls, offer = self._clients(ctx)
         watches: Watches = ctx.lifespan_context
-        await watches.add(uri, self._space(uri), lambda: session.send_resource_updated(uri))
+        space = _space(offer, uri)
+        await watches.add(calls, uri, space, lambda: session.send_resource_updated(uri))
         return types.EmptyResult()
 
     async def unsubscribe(
@@ -241,6 +229,7 @@ class Resources:
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Changes of resources are all there is to be told of: the lists stay as they are."""
+        calls, offer = self._clients(ctx)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
         acknowledged = asyncio.Event()
 
@@ -251,10 +240,11 @@ class Resources:
             )
 
         wanted = dict.fromkeys(params.notifications.resource_subscriptions or ())
-        honored = [uri for uri in wanted if self._is_known(uri)]
+        honored = [uri for uri in wanted if _is_known(offer, uri)]
         async with self.lifespan(None) as watches:  # type: ignore[arg-type]
             for uri in honored:
-                await watches.add(uri, self._space(uri), lambda uri=uri: tell(uri))  # type: ignore[misc]
+                space = _space(offer, uri)
+                await watches.add(calls, uri, space, lambda uri=uri: tell(uri))  # type: ignore[misc]
             await ctx.session.send_notification(
                 types.SubscriptionsAcknowledgedNotification(
                     params=types.SubscriptionsAcknowledgedNotificationParams(
@@ -270,28 +260,46 @@ class Resources:
             await self._ending.wait()
         return types.SubscriptionsListenResult(_meta=meta)
 
-    def _is_known(self, uri: str) -> bool:
-        try:
-            self._space(uri)
-        except MCPError:
-            return False
-        return True
 
-    def _space(self, uri: str) -> str | None:
-        """The space whose changes a resource shows; None for all of them."""
-        if uri == ALL:
-            return None
-        if uri in self._offered:
-            return self._offered[uri].space
-        space = unquote(uri.removeprefix(f"{ALL}/"))
-        if not uri.startswith(f"{ALL}/") or space.partition("/")[0] not in self._families:
-            paths = [family.spaces.path for family in self._families.values()]
-            known = [ALL, *(f"{ALL}/{path}" for path in paths), *self._offered]
-            raise MCPError(
-                types.INVALID_PARAMS,
-                f"There is no resource {uri[:140]!r}; there are {', '.join(known)}",
-            )
-        return space
+async def _newest(calls: Calls, space: str | None) -> bytes:
+    found: list[bytes] = []
+    position = ""
+    events = calls.events(space, last=NEWEST, live=False)
+    async with contextlib.aclosing(events):
+        async for event in events:
+            position = event.position
+            if event.kind == "decided":
+                found.append(event.data)
+    while len(found) > 1 and sum(map(len, found)) > MAX_BYTES:
+        del found[0]
+    shown = [msgspec.Raw(one) for one in found]
+    return msgspec.json.encode({"space": space, "position": position, "events": shown})
+
+
+def _is_known(offer: Offer, uri: str) -> bool:
+    try:
+        _space(offer, uri)
+    except MCPError:
+        return False
+    return True
+
+
+def _space(offer: Offer, uri: str) -> str | None:
+    """The space whose changes a resource shows; None for all of them."""
+    if uri == ALL:
+        return None
+    if uri in offer.resources:
+        return offer.resources[uri].space
+    space = unquote(uri.removeprefix(f"{ALL}/"))
+    names = {family.name for family in offer.families}
+    if not uri.startswith(f"{ALL}/") or space.partition("/")[0] not in names:
+        paths = [family.spaces.path for family in offer.families]
+        known = [ALL, *(f"{ALL}/{path}" for path in paths), *offer.resources]
+        raise MCPError(
+            types.INVALID_PARAMS,
+            f"There is no resource {uri[:140]!r}; there are {', '.join(known)}",
+        )
+    return space
 
 
 def _resource(uri: str, name: str, title: str, description: str) -> types.Resource:

@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from mnemolog.events.arguments import Refused
 from mnemolog.services.api import Event, Unavailable, last_event
-from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.auth.admission import caller_of
+from mnemolog.services.gateway.house import House
 
 HEARTBEAT_S = 15.0
 SEND_S = 60.0
@@ -37,8 +38,8 @@ class Gone(Exception):
 class Events:
     """The endpoint. `ending` is set when the server is about to stop."""
 
-    def __init__(self, calls: Calls, ending: asyncio.Event) -> None:
-        self._calls = calls
+    def __init__(self, house: House, ending: asyncio.Event) -> None:
+        self._house = house
         self._ending = ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +50,8 @@ class Events:
             return
         try:
             wish = read_wish(request.query_params, request.headers.get("last-event-id"))
-            events = self._calls.events(**wish)
+            calls = self._house.client(caller_of(scope), {}).calls
+            events = calls.events(**wish)
             first = await anext(events)
         except Refused as refused:
             await _error(400, refused.sentence)(scope, receive, send)

@@ -97,11 +97,13 @@ async def serve(
     preparing = asyncio.create_task(_prepare(open_calls))
     first, greeted = await meeting
     calls, offer = await preparing
+    from mnemolog.services.gateway.clients import Client
     from mnemolog.services.gateway.connection import FINISH_S, Connection
     from mnemolog.services.gateway.mcp_server import build
 
     connection = Connection(calls, lines, output, first, greeted)
-    server = build(calls, offer, duplex=True)
+    client = Client(calls, offer)
+    server = build(lambda _: client, offer, duplex=True)
     await server.run(connection, connection, server.create_initialization_options())
     await calls.finish(FINISH_S)
 
@@ -162,6 +164,7 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
         from mnemolog.services.api import own_files
         from mnemolog.services.catalogue import load
         from mnemolog.services.gateway import logs
+        from mnemolog.services.gateway.caller import Caller
         from mnemolog.services.gateway.calls import Calls
         from mnemolog.services.gateway.tools import Offer
         from mnemolog.services.node.sharing.shared import SharedService
@@ -173,8 +176,7 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
         await service.start()
         calls = Calls(
             service,
-            tenant=settings.tenant,
-            actor=actor,
+            Caller(tenant=settings.tenant, actor=actor),
             files=own_files(),
             reads=offer.reads,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -14,38 +15,47 @@ from mnemolog.services.family import Codes, Family
 
 class Offer:
     """What clients are offered: the tools of some families, all of them when none is named.
-    `definitions` are in the families' order; `schemas` are the inputs' by tool name; `names` is
-    every name that a call may use, aliases included; `reads` those of tools that change nothing."""
+    `definitions` are in the families' order; `schemas` are the inputs' by tool name; `tools` are by
+    every name that a call may use, aliases included; `reads` are the names of those that change
+    nothing."""
 
     def __init__(self, catalogue: Catalogue, families: frozenset[str] = frozenset()) -> None:
-        unknown = families - catalogue.families.keys()
-        if unknown:
-            raise Unavailable(
-                f"toolsets can be {', '.join(catalogue.families)}, separated by commas; "
-                f"not {', '.join(sorted(unknown))}"
-            )
+        _check(families, catalogue.families)
         self.catalogue = catalogue
         self.families: list[Family] = [
             one for name, one in catalogue.families.items() if not families or name in families
         ]
+        self.resources = {one.uri: one for family in self.families for one in family.resources}
         tools = [tool for family in self.families for tool in family.tools if not tool.internal]
+        self.tools = {name: tool for tool in tools for name in (tool.name, *tool.aliases)}
         self.definitions = [_definition(tool) for tool in tools]
         self.schemas = {one["name"]: one["inputSchema"] for one in self.definitions}
-        self.reads = frozenset(
-            name for tool in tools if tool.reads for name in (tool.name, *tool.aliases)
-        )
-        self.names = frozenset(name for tool in tools for name in (tool.name, *tool.aliases))
+        self.reads = frozenset(name for name, tool in self.tools.items() if tool.reads)
+
+    def narrowed(self, families: frozenset[str]) -> Offer:
+        """Only these of the families. Raises `Unavailable` for what is not offered."""
+        _check(families, [one.name for one in self.families])
+        return Offer(self.catalogue, families)
 
     def withholds(self, name: str) -> bool:
         """Whether there is such a tool, and it is not offered here."""
         tool = self.catalogue.tools.get(name)
-        return tool is not None and not tool.internal and name not in self.names
+        return tool is not None and not tool.internal and name not in self.tools
 
     def code_of(self, name: str, error: Unavailable) -> int:
         """The JSON-RPC error code of a call that could not be carried out."""
         family = self.catalogue.family_of.get(name)
         codes = Codes() if family is None else family.codes
         return codes.timed_out if isinstance(error, TimedOut) else codes.unavailable
+
+
+def _check(wanted: frozenset[str], known: Collection[str]) -> None:
+    unknown = wanted - set(known)
+    if unknown:
+        raise Unavailable(
+            f"toolsets can be {', '.join(known)}, separated by commas; "
+            f"not {', '.join(sorted(unknown))}"
+        )
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

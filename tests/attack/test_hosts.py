@@ -95,7 +95,7 @@ def test_every_path_of_a_local_server_is_guarded(
 
 
 def test_on_every_address_names_are_listed(attacked: Callable[..., Attacked]) -> None:
-    server = attacked("--host", "0.0.0.0", "--allowed-hosts", "node1, memory.example")
+    server = attacked("--host", "0.0.0.0", "--insecure", "--allowed-hosts", "node1, memory.example")
     for name in ("127.0.0.1:3000", "localhost", "node1:3000", "Memory.Example", "[::1]:3000"):
         assert status_of(server, head("/healthz", host=name))[0] == 200, name
     for name in ("evil.example", "node2", "node1.evil.example", "a b"):

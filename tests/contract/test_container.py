@@ -273,7 +273,7 @@ def passes(command: list[str], port: int, url: str) -> bool:
 def test_the_health_checks_tell_what_serves_from_what_does_not(tmp_path: Path) -> None:
     port = Settings().port
     assert [one.text for one in files.steps("EXPOSE")] == [str(port)]
-    server = Server(tmp_path / "data", "--host", "0.0.0.0", "--model", "none")
+    server = Server(tmp_path / "data", "--host", "0.0.0.0", "--insecure", "--model", "none")
     try:
         assert passes(image_check(), port, server.url)
         wrong = [word.replace("/healthz", "/no-such-route") for word in image_check()]
@@ -296,7 +296,9 @@ def test_a_node_in_a_container_is_reached_by_its_names(tmp_path: Path) -> None:
     listed = files.nodes()["node1"]["environment"]["MNEMOLOG_ALLOWED_HOSTS"]
     assert sorted(listed.split(",")) == NODES
     env = {"MNEMOLOG_ALLOWED_HOSTS": listed}
-    server = Server(tmp_path / "data", "--host", "0.0.0.0", "--model", "none", env=env)
+    server = Server(
+        tmp_path / "data", "--host", "0.0.0.0", "--insecure", "--model", "none", env=env
+    )
 
     def asked_as(host: str) -> bytes:
         asked = urllib.request.Request(

@@ -18,7 +18,11 @@ import pytest
 
 from mnemolog.infra.settings import Settings
 from mnemolog.services.gateway import sse
+from mnemolog.services.gateway.auth.admission import CALLER
+from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import Calls
+from mnemolog.services.gateway.house import House
+from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.node.embedded.node import EmbeddedNode
 from tests.e2e.conftest import PATIENCE_S, HttpClient, Message, Server
 from tests.families import CATALOGUE
@@ -345,13 +349,20 @@ def test_signs_of_life_and_readers_that_take_nothing(
 ) -> None:
     monkeypatch.setattr(sse, "HEARTBEAT_S", 0.01)
     monkeypatch.setattr(sse, "SEND_S", 0.01)
-    scope = {"type": "http", "method": "GET", "path": "/events", "query_string": b"", "headers": []}
+    scope: Any = {
+        "type": "http",
+        "method": "GET",
+        "path": "/events",
+        "query_string": b"",
+        "headers": [],
+    }
+    scope[CALLER] = Caller()
 
     async def test() -> None:
         given = Settings(data=str(tmp_path), model="none", events_streams=1)
         node = await asyncio.to_thread(EmbeddedNode, given, CATALOGUE)
         ending = asyncio.Event()
-        endpoint = sse.Events(Calls(node), ending)
+        endpoint = sse.Events(House(Calls(node), Offer(CATALOGUE), given), ending)
         try:
             stuck = Reader(takes=False)
             await asyncio.wait_for(endpoint(scope, stuck.receive, stuck.send), PATIENCE_S)

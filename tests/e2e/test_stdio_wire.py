@@ -18,7 +18,9 @@ import pytest
 
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.families import FAMILIES
+from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import Calls, encode
+from mnemolog.services.gateway.clients import Client
 from mnemolog.services.gateway.connection import Connection
 from mnemolog.services.gateway.identity import HANDSHAKE_VERSIONS
 from mnemolog.services.gateway.mcp_server import build
@@ -73,7 +75,7 @@ class Wire:
         self._out, self._server_out = os.pipe()
         self.lines = Lines(self._out)
         self.input = Lines(self._server_in)
-        self.calls = Calls(service, actor="tester")
+        self.calls = Calls(service, Caller(actor="tester"))
 
         self.opening = asyncio.Event()
         self.greeted_first = False
@@ -150,7 +152,8 @@ def test_the_greeting_is_what_the_sdk_would_say(version: str) -> None:
         os.close(end)
         calls = Calls(Recorder())
         connection = Connection(calls, Lines(empty), Output(theirs), first=asked)
-        server = build(calls, Offer(CATALOGUE), duplex=True)
+        client = Client(calls, Offer(CATALOGUE))
+        server = build(lambda _: client, client.offer, duplex=True)
         await server.run(connection, connection, server.create_initialization_options())
         line = await Lines(ours).next()
         for fd in (ours, theirs, empty):

@@ -33,6 +33,7 @@ from mnemolog.services.families.episodes.deciding import (
 )
 from mnemolog.services.families.episodes.deciding.access import decide_looked
 from mnemolog.services.families.episodes.describing import describe, provide
+from mnemolog.services.scopes import ADMIN
 
 
 def _in_episodes(tenant: str, args: Any) -> Place:
@@ -57,6 +58,7 @@ def _destroys(name: str, arguments: type[Arguments], decide: Decide, **more: Any
 
 _sets = partial(_adds, idempotent=True)
 _unsets = partial(_destroys, idempotent=True)
+_analyses = partial(_reads, counts_as="write")
 
 EPISODES = (
     _adds("create_episode", asked.CreateEpisode, episodes.decide_create),
@@ -70,10 +72,10 @@ EPISODES = (
 )
 
 PATTERNS = (
-    _reads("analyze_patterns", asked.AnalyzePatterns, patterns.answer_analyze),
+    _analyses("analyze_patterns", asked.AnalyzePatterns, patterns.answer_analyze),
     _reads("search_patterns", asked.SearchPatterns, patterns.answer_search, asks=_query),
     _reads("recommend_patterns", asked.RecommendPatterns, patterns.answer_recommend),
-    _reads(
+    _analyses(
         "advanced_pattern_analysis",
         asked.AdvancedPatternAnalysis,
         analysing.answer_analysis,
@@ -83,8 +85,10 @@ PATTERNS = (
 
 BATCHES = (
     _reads("batch_query_episodes", asked.BatchQueryEpisodes, batch.answer_query, heavy=True),
-    _reads("batch_pattern_analysis", asked.BatchPatternAnalysis, batch.answer_analysis, heavy=True),
-    _reads("batch_compare_episodes", asked.BatchCompareEpisodes, comparing.answer_compare),
+    _analyses(
+        "batch_pattern_analysis", asked.BatchPatternAnalysis, batch.answer_analysis, heavy=True
+    ),
+    _analyses("batch_compare_episodes", asked.BatchCompareEpisodes, comparing.answer_compare),
 )
 
 TAGS = (
@@ -119,6 +123,7 @@ EMBEDDINGS = (
         embeddings.decide_configure,
         carry_out=embeddings.carry_out,
         at_once=embeddings.AT_ONCE,
+        scope=ADMIN,
     ),
     _reads(
         "query_semantic_memory",

@@ -26,6 +26,7 @@ from mnemolog.services.families.graph.rules import GraphRules
 from mnemolog.services.families.graph.told import THINGS
 from mnemolog.services.family import Family, Resource, Spaces
 from mnemolog.services.late import Queue
+from mnemolog.services.scopes import ADMIN
 
 
 def _in_graph(tenant: str, args: Any) -> Place:
@@ -159,6 +160,7 @@ TOOLS = (
         imports.decide_migrate,
         idempotent=True,
         carry_out=_import,
+        scope=ADMIN,
     ),
     adds(
         imports.BEGIN,
