@@ -1,0 +1,1 @@
+"""Two tenants on one service: neither can tell that the other is there."""
