@@ -17,10 +17,16 @@ import pytest
 
 from mnemolog.services.gateway.auth import key_file
 from mnemolog.services.gateway.auth.key_file import Key
+from tests.attack.conftest import Attacked
 from tests.auth.issuer import Issuer
 from tests.e2e.conftest import PATIENCE_S, HttpClient, Message, Server, run
 
 CALL = "tools/call"
+SHORT = {
+    "auth.introspection.KEPT_S": 0.5,
+    "auth.introspection.PAUSE_S": 0.5,
+    "auth.jwks.PAUSE_S": 0.5,
+}
 
 
 class Told(NamedTuple):
@@ -115,12 +121,13 @@ def put(data: Path, name: str, tenant: str = "default", scopes: str = "read writ
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Starts servers of this test's own, on one data directory after another."""
+    """Starts servers of this test's own, which do not wait as long as real ones before they ask the
+    authorization server again."""
     started: list[Server] = []
 
-    def begin(*args: str, env: dict[str, str] | None = None, data: Path | None = None) -> Server:
-        place = data or tmp_path / f"data{len(started)}"
-        started.append(Server(place, "--model", "none", *args, env=env))
+    def begin(*args: str, env: dict[str, str] | None = None) -> Server:
+        place = tmp_path / f"data{len(started)}"
+        started.append(Attacked(place, *args, limits=SHORT, env=env))
         return started[-1]
 
     yield begin

@@ -43,9 +43,7 @@ def test_a_revoked_token_is_refused(
     server = serve("--auth", "oauth", env=variables)
     token = issuer.token(f"{server.url}/mcp", opaque=opaque)
     bearer = Known(server, token)
-    for _ in range(20):
-        assert bearer.learns(INSIGHT).status == 200
-    assert issuer.asked_for("introspect") < 20, "an answer is used for a moment"
+    assert bearer.learns(INSIGHT).status == 200
     issuer.revoke(token)
     until(lambda: bearer.learns(INSIGHT).status == 401)
     assert "not active" in bearer.learns(INSIGHT).json["error"]["message"]

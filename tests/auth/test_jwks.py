@@ -15,6 +15,7 @@ from mnemolog.services.gateway.auth import jwks
 from mnemolog.services.gateway.auth.admission import AuthUnavailable, Unauthenticated
 from mnemolog.services.gateway.auth.asking import Away
 from mnemolog.services.gateway.auth.jwks import Jwks, PublicKey, places
+from tests.attack.conftest import until
 from tests.auth.conftest import Known, turns
 from tests.auth.issuer import Issuer
 from tests.e2e.conftest import Server
@@ -45,13 +46,7 @@ def test_a_new_key_is_taken_up_while_it_serves(serve: Serve, issuer: Issuer) -> 
 
 def until_in(client: Known) -> None:
     """Keys are asked for once in some seconds, and a token may come in between."""
-    for _ in range(100):
-        told = client.learns(INSIGHT)
-        if told.status == 200:
-            return
-        assert told.status in (401, 503)
-        asyncio.run(asyncio.sleep(0.2))
-    pytest.fail("the new key is not taken up")
+    until(lambda: client.learns(INSIGHT).status == 200)
 
 
 def test_with_the_server_away_known_keys_go_on_and_unknown_are_refused(
@@ -64,7 +59,8 @@ def test_with_the_server_away_known_keys_go_on_and_unknown_are_refused(
     for _ in range(20):
         assert good.learns(INSIGHT).status == 200
         assert strange.learns(INSIGHT).status in (401, 503)
-    issuer.start()  # with another key
+    issuer.start()
+    issuer.rotate(("RS256", "third"))
     until_in(known())
     assert server.process.poll() is None
 
@@ -184,6 +180,7 @@ def test_of_a_server_that_is_away_keys_are_used_for_a_day() -> None:
             await found.key("b", "ES256")
         with pytest.raises(AuthUnavailable):
             await found.key("a", "ES256")
+        await turns()
         assert source.asked == 3, "who was away is asked again, and not waited for"
         await found.close()
 
