@@ -26,6 +26,7 @@ SHORT = {
     "auth.introspection.KEPT_S": 0.5,
     "auth.introspection.PAUSE_S": 0.5,
     "auth.jwks.PAUSE_S": 0.5,
+    "auth.lasting.AGAIN_S": 0.3,
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemolog.services.gateway.auth import key_file
+from tests.attack.conftest import until
 from tests.auth.conftest import Known, made, put, said
 from tests.auth.issuer import Issuer
 from tests.auth.server import CLIENT
@@ -89,8 +90,8 @@ def test_no_token_and_no_secret_is_told(serve: Serve, issuer: Issuer, tmp_path: 
     told = shown(*(Known(server, token) for token in tokens))
     assert b"cups slip when wet" in told, "there was something to be told"
     issuer.stop()
-    later = [issuer_away for issuer_away in tokens[:3]]
-    told += shown(*(Known(server, token) for token in later))
+    until(lambda: Known(server, tokens[0]).learns("x").status == 503)
+    told += shown(*(Known(server, token) for token in tokens[:3]))
     server.stop()
     written = everything(server)
     assert b"cannot be introspected" in written, "the log tells what happened"

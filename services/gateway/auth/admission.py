@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mnemolog.services.gateway.auth.lasting import Lasting
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED
 from mnemolog.services.scopes import READ, WRITE
@@ -98,10 +99,28 @@ class Admission:
         else:
             scope[CALLER] = caller
             if needed is None or needed in caller.scopes:
-                await self._app(scope, receive, send)
+                await self._lasting(scope, needed)(scope, receive, send)
                 return
             answer = insufficient(self._auth, caller, needed)
         await answer(scope, receive, send)
+
+    def _lasting(self, scope: Scope, needed: str | None) -> ASGIApp:
+        """The application, as long as the caller is known."""
+
+        async def known() -> bool:
+            try:
+                await self._auth.caller(*_presented(scope))
+            except Unauthenticated:
+                return False
+            except AuthUnavailable:
+                return True  # Who was let in is not sent away because nobody can be asked.
+            return True
+
+        def refusal() -> Response:
+            over = Unauthenticated("What the caller was known by holds no longer")
+            return self._unknown(over, needed)
+
+        return Lasting(self._app, known, refusal)
 
     def _unknown(self, unknown: Unauthenticated, needed: str | None) -> Response:
         scopes = (READ, WRITE) if needed is None else (needed,)

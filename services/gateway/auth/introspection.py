@@ -44,6 +44,7 @@ class Introspection:
         self._kept: OrderedDict[bytes, tuple[float, Claims]] = OrderedDict()
         self._under_way: dict[bytes, asyncio.Task[Claims]] = {}
         self._away_until_s = 0.0
+        self._told = False
 
     async def claims(self, token: str) -> Claims:
         """What the server says of an active token. Raises `Unauthenticated`, or
@@ -76,11 +77,14 @@ class Introspection:
             if not isinstance(found, dict):
                 raise Away("the answer is no object")
         except Away as away:
-            _log.warning("a token cannot be introspected", reason=str(away))
+            if not self._told:
+                _log.warning("tokens cannot be introspected", reason=str(away))
+            self._told = True
             # Of a server that answers, one strange answer says nothing about the next.
             if not away.reached:
                 self._away_until_s = self._clock() + PAUSE_S
             raise
+        self._told = False
         self._keep(name, found)
         return found
 
