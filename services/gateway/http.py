@@ -38,6 +38,7 @@ from mnemolog.services.gateway.auth.admission import (
     caller_of,
     error,
     insufficient,
+    may,
     needs_scope,
 )
 from mnemolog.services.gateway.auth.chosen import authenticator
@@ -255,25 +256,28 @@ def build_app(
     settings: Settings,
     catalogue: Catalogue,
     hosts: Hosts,
+    bound: tuple[str, int],
     lifespan_service: Any = None,
 ) -> Starlette:
-    """The HTTP application. `lifespan_service` is closed when the application ends."""
-    auth = authenticator(settings)
+    """The HTTP application, listening on `bound`. `lifespan_service` is closed when it ends."""
+    auth = authenticator(settings, bound)
     limits = read_limits(settings.rate_limits, settings.client_limits)
     offer = Offer(catalogue, settings.families)
     measured = Measured(service, offer.tools)
     calls = Calls(measured, reads=offer.reads)
-    house = House(calls, offer, settings)
+    house = House(calls, offer, settings.import_root, shared=settings.auth == "none")
     ending = asyncio.Event()
     mcp = Mcp(house, auth, limits, ending)
     events = Events(house, ending)
 
-    async def healthz(_: Request) -> Response:
+    async def healthz(request: Request) -> Response:
         try:
             found = await service.health()
         except Unavailable as error:
             found = {"status": "unavailable", "reasons": [str(error)]}
         found.pop("data", None)
+        if not await may(auth, request.scope, ADMIN):
+            found = {"status": found.get("status")}
         return _json(without_paths(found), 200 if found.get("status") == "ok" else 503)
 
     async def metrics(_: Request) -> Response:
@@ -292,6 +296,7 @@ def build_app(
         async with mcp.manager.run():
             yield
             await calls.finish(GRACE_S)
+        await auth.close()
         if lifespan_service is not None:
             await lifespan_service.close()
 
@@ -302,6 +307,7 @@ def build_app(
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Route("/", home),
+            *auth.routes,
         ],
         middleware=[
             Middleware(Guard, hosts=hosts),
@@ -404,9 +410,10 @@ async def _serve(
 
     service = SharedService(settings, catalogue, exclusive=True)
     await service.start()
-    hosts = Hosts(settings.host, listening.getsockname()[0], settings.hosts)
+    bound = listening.getsockname()[:2]
+    hosts = Hosts(settings.host, bound[0], settings.hosts)
     _check_open(settings, hosts)
-    app = build_app(service, settings, catalogue, hosts, service)
+    app = build_app(service, settings, catalogue, hosts, bound, service)
     config = uvicorn.Config(
         app,
         # Warnings are about what clients send: nothing to fill the log with.

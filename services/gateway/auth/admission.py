@@ -5,14 +5,17 @@ What a message needs is known once it is read (`needs.py`); what a route needs, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mnemolog.services.gateway.auth.lasting import Lasting
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED
 from mnemolog.services.scopes import READ, WRITE
@@ -21,6 +24,9 @@ SERVER_ERROR: Final = -32000
 AUTHENTICATION_FAILED: Final = -32002
 CALLER: Final = "mnemolog.caller"
 """Where a request's scope has it."""
+MAX_TOKEN: Final = 16 * 1024
+"""Characters of a key or token."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class Unauthenticated(Exception):
@@ -31,11 +37,21 @@ class Unauthenticated(Exception):
         self.error = error
 
 
+def nobody() -> Unauthenticated:
+    """Nothing was sent to be known by."""
+    return Unauthenticated("Who asks has to say so: Authorization: Bearer TOKEN", None)
+
+
 class AuthUnavailable(Exception):
     """Who it is cannot be found out now."""
 
 
 class Authenticator(Protocol):
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        """What everybody may ask to find out how to come in."""
+        return ()
+
     async def caller(self, token: str | None, address: str) -> Caller:
         """Who sent the bearer token, None: none was. Raises `Unauthenticated`, or
         `AuthUnavailable`."""
@@ -43,10 +59,14 @@ class Authenticator(Protocol):
 
     def challenge(self, error: str | None, scopes: tuple[str, ...]) -> str:
         """What `WWW-Authenticate` says to who is not let in; `scopes` are what it takes."""
-        ...
+        return challenge(error, scopes)
+
+    async def close(self) -> None:
+        """Nobody asks any more."""
+        return
 
 
-class Everybody:
+class Everybody(Authenticator):
     """Whoever gets here is taken for the service's own user; calls are counted by address."""
 
     def __init__(self, caller: Caller) -> None:
@@ -54,9 +74,6 @@ class Everybody:
 
     async def caller(self, token: str | None, address: str) -> Caller:
         return msgspec.structs.replace(self._caller, key=address)
-
-    def challenge(self, error: str | None, scopes: tuple[str, ...]) -> str:
-        return challenge(error, scopes)
 
 
 class Admission:
@@ -82,10 +99,28 @@ class Admission:
         else:
             scope[CALLER] = caller
             if needed is None or needed in caller.scopes:
-                await self._app(scope, receive, send)
+                await self._lasting(scope, needed)(scope, receive, send)
                 return
             answer = insufficient(self._auth, caller, needed)
         await answer(scope, receive, send)
+
+    def _lasting(self, scope: Scope, needed: str | None) -> ASGIApp:
+        """The application, as long as the caller is known."""
+
+        async def known() -> bool:
+            try:
+                await self._auth.caller(*_presented(scope))
+            except Unauthenticated:
+                return False
+            except AuthUnavailable:
+                return True  # Who was let in is not sent away because nobody can be asked.
+            return True
+
+        def refusal() -> Response:
+            over = Unauthenticated("What the caller was known by holds no longer")
+            return self._unknown(over, needed)
+
+        return Lasting(self._app, known, refusal)
 
     def _unknown(self, unknown: Unauthenticated, needed: str | None) -> Response:
         scopes = (READ, WRITE) if needed is None else (needed,)
@@ -117,6 +152,16 @@ def challenge(error: str | None, scopes: tuple[str, ...], **more: str) -> str:
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in (parts | more).items())
 
 
+async def may(auth: Authenticator, scope: Scope, needed: str) -> bool:
+    """Whether who sent a request to an open route has a scope; whoever cannot say who they are has
+    none."""
+    try:
+        caller = await auth.caller(*_presented(scope))
+    except (Unauthenticated, AuthUnavailable):
+        return False
+    return needed in caller.scopes
+
+
 def caller_of(scope: Scope) -> Caller:
     found: Caller = scope[CALLER]
     return found
@@ -132,7 +177,12 @@ def _presented(scope: Scope) -> tuple[str | None, str]:
     kind, _, token = given[0].partition(" ")
     if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
         raise Unauthenticated("Authorization must be one header: Bearer TOKEN", "invalid_request")
-    return token.strip(), address
+    token = token.strip()
+    if len(token) > MAX_TOKEN:
+        raise Unauthenticated(f"A token has at most {MAX_TOKEN:,} characters")
+    if not _TOKEN.fullmatch(token):
+        raise Unauthenticated("The token is none: it has characters that no token has")
+    return token, address
 
 
 def error(
