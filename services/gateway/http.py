@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import mcp_types as types
@@ -53,6 +53,7 @@ from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
 from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
 from mnemolog.services.gateway.sse import Events
+from mnemolog.services.gateway.tls import certificate
 from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.listed import Families
 from mnemolog.services.scopes import ADMIN, READ
@@ -256,8 +257,10 @@ def build_app(
     catalogue: Catalogue,
     hosts: Hosts,
     lifespan_service: Any = None,
+    reasons: Callable[[], list[str]] = list,
 ) -> Starlette:
-    """The HTTP application. `lifespan_service` is closed when the application ends."""
+    """The HTTP application. `lifespan_service` is closed when the application ends; `reasons` are
+    the gateway's own, told with the service's health."""
     auth = authenticator(settings)
     limits = read_limits(settings.rate_limits, settings.client_limits)
     offer = Offer(catalogue, settings.families)
@@ -274,6 +277,8 @@ def build_app(
         except Unavailable as error:
             found = {"status": "unavailable", "reasons": [str(error)]}
         found.pop("data", None)
+        if own := reasons():
+            found["reasons"] = [*found.get("reasons", []), *own]
         return _json(without_paths(found), 200 if found.get("status") == "ok" else 503)
 
     async def metrics(_: Request) -> Response:
@@ -402,11 +407,13 @@ async def _serve(
 ) -> None:
     from mnemolog.services.node.sharing.shared import SharedService
 
+    tls = certificate(settings)
     service = SharedService(settings, catalogue, exclusive=True)
     await service.start()
     hosts = Hosts(settings.host, listening.getsockname()[0], settings.hosts)
     _check_open(settings, hosts)
-    app = build_app(service, settings, catalogue, hosts, service)
+    own = list if tls is None else tls.reasons
+    app = build_app(service, settings, catalogue, hosts, service, own)
     config = uvicorn.Config(
         app,
         # Warnings are about what clients send: nothing to fill the log with.
@@ -419,7 +426,7 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app.state.ending, Door(listening, descriptors))
+    server = _Server(config, app.state.ending, Door(listening, descriptors, tls))
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])
@@ -437,7 +444,8 @@ async def _announce(service: Any, settings: Settings, listening: socket.socket) 
     model = (await service.health()).get("model")
     host, port = listening.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    words = f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}"
+    scheme = "https" if settings.tls_cert else "http"
+    words = f"mnemolog: serving {scheme}://{place}/mcp, data in {settings.data_dir}"
     if model:  # A projector has none: what it stores is embedded.
         words += f", model {model['name']} {model['status']}" if model["name"] else ", no model"
         if model.get("reason"):
