@@ -15,17 +15,16 @@ import asyncio
 import contextlib
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from mnemolog.services.gateway.tls import Certificate
 
 MAX_CONNECTIONS: Final = 512
 """Requests that may be under way; fewer where descriptors are few."""
@@ -196,13 +195,19 @@ def _silent(connections: list[Any]) -> list[Any]:
     return [one for fd, one in by_fd.items() if fd not in unread]
 
 
-class Door:
-    """Accepts connections on `listening`, by TLS if there is a certificate; `make` makes one's
-    protocol, and `connections` are those that are there."""
+class Tls(Protocol):
+    """What clients are shown. `look` has it renewed; it raises nothing."""
 
-    def __init__(
-        self, listening: socket.socket, descriptors: int, tls: Certificate | None = None
-    ) -> None:
+    context: ssl.SSLContext
+
+    def look(self, now_s: float) -> None: ...
+
+
+class Door:
+    """Accepts connections on `listening`, by TLS where `tls` is given; `make` makes one's protocol,
+    and `connections` are those that are there."""
+
+    def __init__(self, listening: socket.socket, descriptors: int, tls: Tls | None = None) -> None:
         self.busy = 0
         """Requests under way."""
         self._room = min(MAX_CONNECTIONS + SPARE, max(16, descriptors // 2))

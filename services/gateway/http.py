@@ -29,6 +29,7 @@ from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Refusal
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
+from mnemolog.infra.served_tls import certificate
 from mnemolog.services.api import Service, Unavailable
 from mnemolog.services.catalogue import Catalogue, load
 from mnemolog.services.gateway import direct, logs, malformed, shape
@@ -53,7 +54,6 @@ from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
 from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
 from mnemolog.services.gateway.sse import Events
-from mnemolog.services.gateway.tls import certificate
 from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.listed import Families
 from mnemolog.services.scopes import ADMIN, READ

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
+from mnemolog.infra.served_tls import LOOK_S, Certificate, certificate
 from mnemolog.infra.settings import Settings, SettingsError
-from mnemolog.services.api import Unavailable
-from mnemolog.services.gateway.tls import LOOK_S, Certificate, certificate
 from tests.attack.conftest import Attacked, answer, head, is_closed, post, until
 from tests.attack.test_connections import QUICK, SLOW
 from tests.certificates import Authority, Shown
@@ -241,7 +240,7 @@ def test_a_key_that_others_can_read_is_refused(files: Shown, tmp_path: Path) -> 
 
 def test_half_of_it_is_refused(files: Shown) -> None:
     for half in (Settings(tls_cert=str(files.cert)), Settings(tls_key=str(files.key))):
-        with pytest.raises(Unavailable, match="Give both or none of --tls-cert and --tls-key"):
+        with pytest.raises(SettingsError, match="Give both or none of --tls-cert and --tls-key"):
             certificate(half)
     assert certificate(Settings()) is None
 

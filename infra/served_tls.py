@@ -10,16 +10,12 @@ from __future__ import annotations
 import os
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from mnemolog.infra.certificates import show
-from mnemolog.infra.settings import SettingsError
-from mnemolog.services.api import Unavailable
-
-if TYPE_CHECKING:
-    from mnemolog.infra.settings import Settings
+from mnemolog.infra.settings import Settings, SettingsError
 
 LOOK_S: Final = 1.0
 """How often the files are looked at."""
@@ -79,11 +75,8 @@ def certificate(settings: Settings) -> Certificate | None:
     if not cert and not key:
         return None
     if not cert or not key:
-        raise Unavailable("Give both or none of --tls-cert and --tls-key (tls_cert, tls_key)")
-    try:
-        return Certificate(cert, key)
-    except SettingsError as error:
-        raise Unavailable(str(error)) from None
+        raise SettingsError("Give both or none of --tls-cert and --tls-key (tls_cert, tls_key)")
+    return Certificate(cert, key)
 
 
 def _state(file: Path) -> tuple[int, ...]:
