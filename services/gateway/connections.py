@@ -234,8 +234,6 @@ class Door:
     def close(self) -> None:
         self._pause()
         self._closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
         for one in list(self._shaking.values()):
             one.drop()
 
@@ -327,7 +325,8 @@ class Door:
         self._pause(SHORT_S)
 
     async def _sweep(self) -> None:
-        while True:
+        """Until the last connection is gone: at the end, too, some do not end by themselves."""
+        while self._connections or not self._closed:
             await asyncio.sleep(SWEEP_S)
             now = asyncio.get_running_loop().time()
             if self._tls is not None:

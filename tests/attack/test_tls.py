@@ -155,6 +155,21 @@ def test_a_client_that_hangs_up_is_let_go_of(
     until(lambda: server.sockets() <= before)
 
 
+def test_the_end_does_not_wait_until_clients_agree_to_it(
+    served: Callable[..., Attacked], authority: Authority, kept: ExitStack
+) -> None:
+    server = served(limits=SLOW)
+    for _ in range(5):
+        idle = connected(kept, server, authority)
+        idle.sendall(head("/healthz"))
+        assert answer(idle)[0] == 200
+    for half in HALVES:
+        kept.enter_context(server.connect()).sendall(half)
+    works(server, authority)
+    assert server.stop() == 0
+    assert "graceful shutdown exceeded" not in server.errors.read_text()
+
+
 # --- renewed -------------------------------------------------------------------------------------
 
 
