@@ -22,6 +22,7 @@ from mnemolog.infra.embedder import DEFAULT_MODEL
 _BROKER = r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}"
 FILE_NAME = "mnemolog.toml"
 ENV_CONFIG = "MNEMOLOG_CONFIG"
+MAX_SECRET_BYTES = 8192
 ROLES = ("gateway", "decider", "projector")
 
 
@@ -36,6 +37,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Data directory; empty: the user's data directory for mnemolog."""
     host: str = "127.0.0.1"
     port: int = 3000
+    tls_cert: str = ""
+    """File with the certificate (and those between it and its authority) that clients over HTTP
+    are shown; empty: they are spoken to in the clear."""
+    tls_key: str = ""
+    """File with its key."""
     auth: Literal["none", "keys", "oauth"] = "none"
     """How callers over HTTP are told apart: not at all, by API keys, or by an authorization
     server's tokens."""
@@ -59,6 +65,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     server, begin with: a name for each store that shares a server with others."""
     replication: Annotated[int, msgspec.Meta(ge=1, le=32767)] = 1
     """On Kafka: on how many brokers a new log is kept."""
+    kafka_security: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
+    """How brokers are spoken to: in the clear or by TLS, with a password (SASL) or without."""
+    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """How the password is shown to them."""
+    kafka_username: str = ""
+    kafka_ca: str = ""
+    """File with the authorities that brokers' certificates may be by; empty: the system's."""
+    kafka_cert: str = ""
+    """File with the certificate that brokers are shown, where they ask for one."""
+    kafka_key: str = ""
+    """File with its key; empty: beside the certificate."""
     role: str = "all"
     """On Kafka: what this process does, of gateway, decider and projector; `all`: everything."""
     model: str = DEFAULT_MODEL
@@ -67,6 +84,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Directory of the embedding models; empty: the user's cache directory."""
     vectors: str = "edge"
     """`edge`: the vector index is in this process; or the URL of a Qdrant server."""
+    vectors_ca: str = ""
+    """File with the authorities that its certificate may be by; empty: the system's."""
     embedding_hosts: str = ""
     """Hosts, with a port or without, that clients may have texts of episodes embedded at, with a
     key: beside the providers' own, separated by commas."""
@@ -166,7 +185,35 @@ def _of_user(place: Callable[..., Path]) -> Path | None:
 
 def qdrant_api_key() -> str | None:
     """The key for the Qdrant server. From the environment alone: settings are shown, it is not."""
-    return os.environ.get("MNEMOLOG_QDRANT_API_KEY") or None
+    return _secret("MNEMOLOG_QDRANT_API_KEY")
+
+
+def kafka_password() -> str | None:
+    """The password for Kafka, which is not shown either."""
+    return _secret("MNEMOLOG_KAFKA_PASSWORD")
+
+
+def _secret(variable: str) -> str | None:
+    """What a variable holds; or the file that the variable with _FILE at its end names, without the
+    line's end."""
+    given, file = os.environ.get(variable) or None, os.environ.get(f"{variable}_FILE") or None
+    if file is None:
+        return given
+    if given is not None:
+        raise SettingsError(f"{variable} and {variable}_FILE are both given: keep one of them")
+    try:
+        with Path(file).expanduser().open("rb") as opened:
+            data = opened.read(MAX_SECRET_BYTES + 1)
+        secret = data.decode().strip("\r\n")
+    except OSError as error:
+        said = f"cannot be read: {error.strerror}"
+        raise SettingsError(f"{variable}_FILE: {file[:200]} {said}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{variable}_FILE: {file[:200]} is not text (UTF-8)") from None
+    if not secret or len(data) > MAX_SECRET_BYTES:
+        limit = f"is empty, or has more than {MAX_SECRET_BYTES} bytes"
+        raise SettingsError(f"{variable}_FILE: {file[:200]} {limit}")
+    return secret
 
 
 def load(flags: dict[str, Any] | None = None, config: str | None = None) -> Settings:

@@ -30,9 +30,15 @@ _HELD: list[HeldPort] = []
 
 def start_broker() -> Broker:
     broker = Broker()
-    _HELD.extend(HeldPort(port) for port in (broker.port, broker._controller_port))
+    started(broker)
+    return broker
+
+
+def started(broker: Broker, *more: int) -> None:
+    """Start it, on ports that nobody else gets; `more` are those that it has beside."""
+    _HELD.extend(HeldPort(port) for port in (broker.port, broker._controller_port, *more))
     try:
-        return broker.__enter__()
+        broker.__enter__()
     except BrokerError as error:
         pytest.fail(str(error))
 
@@ -40,6 +46,6 @@ def start_broker() -> Broker:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """For everybody: use topics of your own."""
-    started = start_broker()
-    yield started
-    started.close()
+    broker = start_broker()
+    yield broker
+    broker.close()

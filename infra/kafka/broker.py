@@ -31,6 +31,7 @@ from aiokafka.errors import KafkaError
 from mnemolog.infra import maven
 from mnemolog.infra.directory import OTHERS
 from mnemolog.infra.kafka.minder import Minder
+from mnemolog.infra.log.kafka_way import PLAIN, Way
 
 VERSION: Final = "4.1.1"
 HOST: Final = "127.0.0.1"
@@ -116,6 +117,9 @@ class Broker:
     A temporary folder is removed by `close`, or at the end of the `with` block.
     """
 
+    way: Way = PLAIN
+    """How it is reached."""
+
     def __init__(self, data: Path | None = None, port: int | None = None) -> None:
         self._temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="mnemolog-kafka-"))
@@ -152,9 +156,10 @@ class Broker:
                 raise BrokerError(f"Port {port} of {HOST} is taken: another Kafka may be running")
         self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         settings = self.data / "server.properties"
-        settings.write_text(_settings(self.data, self.port, self._controller_port))
+        given = self.settings()
+        settings.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
         if not (self.data / "log" / "meta.properties").exists():
-            _format(java, classes, settings)
+            _format(java, classes, settings, self.users())
         with self._output.open("wb") as output:
             # A session of its own: Ctrl-C reaches it through `stop` alone, once.
             self.process = subprocess.Popen(
@@ -183,6 +188,14 @@ class Broker:
         except BaseException:
             self.stop()
             raise
+
+    def settings(self) -> dict[str, str]:
+        """What Kafka is told; one for other purposes says more."""
+        return _settings(self.data, self.port, self._controller_port)
+
+    def users(self) -> list[str]:
+        """Whom it knows from the beginning, as Kafka's tool writes it."""
+        return []
 
     def stop(self) -> None:
         """End it cleanly; what does not end in time is killed."""
@@ -226,14 +239,14 @@ class Broker:
             if self.process.poll() is not None:
                 said = self._output.read_text(errors="replace")[-2000:]
                 raise BrokerError(f"Kafka ended while it was starting:\n{said}")
-            if _taken(self.port) and asyncio.run(_answers(self.bootstrap)):
+            if _taken(self.port) and asyncio.run(_answers(self.bootstrap, self.way)):
                 return
             time.sleep(0.1)
         raise BrokerError(f"Kafka did not answer within {START_TIMEOUT_S} s; see {self._output}")
 
 
-def _settings(data: Path, port: int, controller_port: int) -> str:
-    given = {
+def _settings(data: Path, port: int, controller_port: int) -> dict[str, str]:
+    return {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
@@ -255,20 +268,22 @@ def _settings(data: Path, port: int, controller_port: int) -> str:
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "1000",
     }
-    return "".join(f"{name}={value}\n" for name, value in given.items())
 
 
-def _format(java: str, classes: str, settings: Path) -> None:
+def _format(java: str, classes: str, settings: Path, users: list[str]) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     tool = [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", _QUIET, "-cp", classes]
     arguments = ["format", f"--cluster-id={cluster}", f"--config={settings}"]
+    arguments += [f"--add-scram={user}" for user in users]
     command = [*tool, "kafka.tools.StorageTool", *arguments]
     _run(command, START_TIMEOUT_S, "Kafka's data folder could not be made")
 
 
-async def _answers(bootstrap: str) -> bool:
+async def _answers(bootstrap: str, way: Way) -> bool:
     """Whether clients can be served: the broker counts itself as part of its cluster."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=2000)
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=bootstrap, request_timeout_ms=2000, **way.arguments()
+    )
     try:
         await admin.start()
         return bool((await admin.describe_cluster())["brokers"])

@@ -19,6 +19,7 @@ from aiokafka.structs import RecordMetadata
 from mnemolog.events.log import Ends, LogError, Stored
 from mnemolog.infra.log.kafka_reader import Readers
 from mnemolog.infra.log.kafka_topics import Topics, prepare
+from mnemolog.infra.log.kafka_way import PLAIN, Way
 
 PREFIX: Final = "mnemolog"
 TIMEOUT_S: Final = 30.0
@@ -39,7 +40,11 @@ class KafkaLog:
     written: the producer goes on trying until the log is closed.
     """
 
-    def __init__(self, bootstrap: str, topics: Topics, readers: Readers, timeout_s: float) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Topics, readers: Readers, timeout_s: float, way: Way
+    ) -> None:
+        self.way = way
+        """How others may reach the same brokers."""
         self._bootstrap = bootstrap
         self._topics = topics
         self._readers = readers
@@ -62,6 +67,7 @@ class KafkaLog:
         replication: int = 1,
         timeout_s: float = TIMEOUT_S,
         make: bool = True,
+        way: Way = PLAIN,
     ) -> KafkaLog:
         """The log in `PREFIX.calls` and `PREFIX.decisions`; `bootstrap` is `HOST:PORT[,…]`.
 
@@ -69,12 +75,19 @@ class KafkaLog:
         Topics that are there need that count (None takes theirs) and settings that keep history.
         Without `make`, topics that are not there are a LogError.
         """
-        topics = await prepare(bootstrap, prefix, partitions, replication, timeout_s, make)
-        readers = Readers(bootstrap, timeout_s)
-        log = cls(bootstrap, topics, readers, timeout_s)
+        topics = await prepare(bootstrap, prefix, partitions, replication, timeout_s, make, way)
+        readers = Readers(bootstrap, timeout_s, way)
+        log = cls(bootstrap, topics, readers, timeout_s, way)
         try:
-            await readers.start()
-            await log._started()
+            async with asyncio.timeout(timeout_s):
+                await readers.start()
+                await log._started()
+        except TimeoutError as error:
+            await log.close()
+            raise LogError(
+                f"Kafka at {bootstrap} did not let this process read and write within "
+                f"{timeout_s:g} s"
+            ) from error
         except BaseException:
             await log.close()
             raise
@@ -198,6 +211,7 @@ class KafkaLog:
                 max_batch_size=min(_BATCH_BYTES, self._topics.max_bytes),
                 max_request_size=self._topics.max_bytes,
                 request_timeout_ms=int(self._timeout_s * 1000),
+                **self.way.arguments(),
             )
             try:
                 await producer.start()

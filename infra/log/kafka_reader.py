@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import ConsumerStoppedError, KafkaError, OffsetOutOfRangeError
 
 from mnemolog.events.log import LogError, Stored
+from mnemolog.infra.log.kafka_way import Way
 
 _MAX_READERS: Final = 8
 """Reads at a time; further ones wait for their turn."""
@@ -28,8 +29,9 @@ waiting, since a connection answers in order."""
 class Readers:
     """Made and used within one event loop. `start` before anything else."""
 
-    def __init__(self, bootstrap: str, timeout_s: float) -> None:
+    def __init__(self, bootstrap: str, timeout_s: float, way: Way) -> None:
         self._bootstrap = bootstrap
+        self._way = way
         self._timeout_ms = int(timeout_s * 1000)
         self._asking: AIOKafkaConsumer | None = None
         self._idle: list[AIOKafkaConsumer] = []
@@ -132,6 +134,7 @@ class Readers:
             fetch_max_wait_ms=wait_ms,
             max_partition_fetch_bytes=_FETCH_BYTES,
             request_timeout_ms=self._timeout_ms,
+            **self._way.arguments(),
         )
         try:
             with _as_log_error(self._bootstrap):

@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from mnemolog.events.ids import MAX_PARTITIONS
 from mnemolog.events.log import LogError
+from mnemolog.infra.log.kafka_way import PLAIN, Way, why_not
 
 NEW_PARTITIONS: Final = 16
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
@@ -51,6 +52,7 @@ async def prepare(
     replication: int,
     timeout_s: float,
     make: bool = True,
+    way: Way = PLAIN,
 ) -> Topics:
     """Find or make `PREFIX.calls` and `PREFIX.decisions`; what is wrong with them is a LogError.
 
@@ -61,7 +63,9 @@ async def prepare(
         raise LogError(f"partitions must be from 1 to {MAX_PARTITIONS}, not {partitions}")
     names = (f"{prefix}.calls", f"{prefix}.decisions")
     admin = AIOKafkaAdminClient(
-        bootstrap_servers=bootstrap, request_timeout_ms=int(timeout_s * 1000)
+        bootstrap_servers=bootstrap,
+        request_timeout_ms=int(timeout_s * 1000),
+        **way.arguments(),
     )
     try:
         async with asyncio.timeout(timeout_s):
@@ -75,11 +79,15 @@ async def prepare(
                 await asyncio.sleep(_POLL_S)
                 found = await _look(admin, names)
     except TimeoutError as error:
-        raise LogError(_unusable(bootstrap, names, timeout_s)) from error
+        wrong = await why_not(way, bootstrap)
+        raise LogError(wrong or _unusable(bootstrap, names, timeout_s)) from error
     except KafkaConnectionError as error:
-        raise LogError(f"No Kafka answers at {bootstrap}; `make kafka` starts one") from error
-    except (KafkaError, OSError) as error:
-        raise LogError(f"Kafka at {bootstrap} cannot be used: {error!r}") from error
+        wrong = await why_not(way, bootstrap)
+        nobody = f"No Kafka answers at {bootstrap}; `make kafka` starts one"
+        raise LogError(wrong or nobody) from error
+    except (KafkaError, OSError, ValueError) as error:
+        wrong = await why_not(way, bootstrap)
+        raise LogError(wrong or f"Kafka at {bootstrap} cannot be used: {error!r}") from error
     finally:
         await admin.close()
     found = {name: found[name] for name in names}

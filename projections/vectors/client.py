@@ -7,6 +7,7 @@ server is in none of them, nor in how a `Server` shows itself.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -42,10 +43,14 @@ class Server:
         self._closed = False
 
     @classmethod
-    def at(cls, url: str, api_key: str | None = None) -> Server:
-        """The server at `url`. Nothing is asked yet."""
+    def at(cls, url: str, api_key: str | None = None, tls: ssl.SSLContext | None = None) -> Server:
+        """The server at `url`; `tls` says whom to believe over https. Nothing is asked yet."""
         client = QdrantClient(
-            url=url, api_key=api_key, timeout=WRITE_TIMEOUT_S, check_compatibility=False
+            url=url,
+            api_key=api_key,
+            timeout=WRITE_TIMEOUT_S,
+            check_compatibility=False,
+            verify=True if tls is None else tls,
         )
         return cls(client, url, api_key)
 
@@ -88,6 +93,8 @@ class Server:
     def _away(self, error: Exception) -> VectorsAway:
         if isinstance(error, httpx.TimeoutException):
             return VectorsAway(f"{self!r} did not answer in time")
+        if (wrong := _of_certificate(error)) is not None:
+            return VectorsAway(f"{self!r} shows a certificate that {wrong}")
         if isinstance(error, httpx.TransportError):
             return VectorsAway(f"{self!r} cannot be reached ({self._told(error)})")
         return VectorsAway(f"{self!r} gave an answer that cannot be read ({self._told(error)})")
@@ -111,3 +118,14 @@ class Server:
         """What a library or the server said, in short and without the key."""
         text = " ".join(text.split())
         return (text.replace(self._api_key, "…") if self._api_key else text)[:200]
+
+
+def _of_certificate(error: BaseException | None) -> str | None:
+    """What is wrong with the server's certificate, if that is at the bottom of an error."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return None
+    if error.verify_code in (62, 64):  # X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH
+        return f"is for another name: name it in vectors as it does ({error.verify_message})"
+    return f"is not trusted ({error.verify_message}): give its authority's file in vectors_ca"

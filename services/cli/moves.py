@@ -70,10 +70,12 @@ def _locked(found: Settings, directory: Path, progress: Callable[[int, int], Non
 
 async def _move(found: Settings, directory: Path, progress: Callable[[int, int], None]) -> Moved:
     from mnemolog.infra.log.kafka import KafkaLog
+    from mnemolog.infra.log.kafka_way import way_of
     from mnemolog.infra.log.sqlite import SqliteLog
     from mnemolog.services.node.kafka.moving import move
 
     assert found.brokers is not None
+    way = way_of(found)
     source = SqliteLog(directory / "log.db", read_only=True)
     try:
         target = await KafkaLog.open(
@@ -82,6 +84,7 @@ async def _move(found: Settings, directory: Path, progress: Callable[[int, int],
             prefix=found.topics,
             replication=found.replication,
             timeout_s=found.call_timeout_s,
+            way=way,
         )
         try:
             return await move(source, target, progress)

@@ -11,6 +11,8 @@ from mnemolog.services.cli.common import data_option, families, settings
 @data_option
 @click.option("--host", metavar="NAME", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0: any.  [default: 3000]")
+@click.option("--tls-cert", metavar="FILE", help="Serve https with this certificate, in PEM.")
+@click.option("--tls-key", metavar="FILE", help="Its key, which only this user may read.")
 @click.option("--auth", metavar="HOW", help="none, keys or oauth.  [default: none]")
 @click.option("--insecure", is_flag=True, default=None, help="Serve a network without --auth.")
 @click.option("--allowed-hosts", metavar="LIST", help="Names it may be asked under.")
@@ -27,6 +29,8 @@ def serve(
     data: str | None,
     host: str | None,
     port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     auth: str | None,
     insecure: bool | None,
     allowed_hosts: str | None,
@@ -56,6 +60,8 @@ def serve(
             data=data,
             host=host,
             port=port,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
             auth=auth,
             insecure=insecure,
             allowed_hosts=allowed_hosts,

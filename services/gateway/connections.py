@@ -5,16 +5,20 @@ short of them: connections get half. Above the number of requests that may be un
 connections are let in, so that `/healthz` is answered and everybody else is told at once that there
 is no room. Those that ask for nothing are closed when others need their place, the longest idle
 first; when all are busy, whoever comes waits to be accepted.
+
+By TLS a connection begins with a handshake, which counts as asking for nothing yet.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -30,7 +34,7 @@ HEALTH: Final = "/healthz"
 """Answered however many requests there are."""
 
 HEADER_S = 10.0
-"""How long a connection may take until a request's header is whole."""
+"""How long a connection may take until a request's header is whole, by TLS its handshake too."""
 BODY_S = 60.0
 """How long a request's body may take to come in."""
 STALLED_S = 60.0
@@ -43,6 +47,9 @@ YOUNG_S = 0.05
 """For so long a connection that asks for nothing yet keeps its place."""
 SHORT_S = 0.5
 """How long nothing is accepted when there is no descriptor left."""
+GOODBYE_S: Final = 3600.0
+"""How long the end of a connection by TLS may take. What does not go on is noticed by `look`; that
+an answer is long and its client slow is no reason."""
 
 _log = structlog.get_logger("mnemolog.connections")
 
@@ -58,16 +65,43 @@ class Limited(H11Protocol):
         self._task: asyncio.Task[Any] | None = None
         self._unsent = 0
         self._sent_at = 0.0
+        self.came = False
+        """Whether it came to be: by TLS that takes a handshake."""
         self.asked = False
         """Whether there was a request yet."""
         self.since = self.loop.time()
         """When it began to wait for a request, or the request that is under way began."""
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        # By TLS some of what is unsent waits below, and only from there a connection can be ended
+        # at once whatever was done to it before. There is no public way to what is below.
+        self._tls: Any = getattr(transport, "_ssl_protocol", None)
+        self._wire: asyncio.Transport = transport if self._tls is None else self._tls._transport
+        self.came = True
+        super().connection_made(transport)
+
     @property
     def waits(self) -> bool:
         """Whether there is nothing under way."""
         done = self.cycle is None or self.cycle.response_complete
-        return done and not self.transport.get_write_buffer_size()
+        return done and not self._left_to_send()
+
+    @property
+    def closing(self) -> bool:
+        return self.transport.is_closing()
+
+    @property
+    def socket(self) -> Any:
+        return self._wire.get_extra_info("socket")
+
+    def drop(self) -> None:
+        """Close it, while nothing is under way. By TLS it would stay until the client agrees."""
+        self.transport.close()
+        self._wire.abort()
+
+    def _left_to_send(self) -> int:
+        above = 0 if self._tls is None else self._tls._get_write_buffer_size()
+        return int(self._wire.get_write_buffer_size() + above)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -88,24 +122,23 @@ class Limited(H11Protocol):
 
     def look(self, now: float) -> None:
         """Close the connection when it takes too long over something."""
-        unsent = self.transport.get_write_buffer_size()
+        unsent = self._left_to_send()
         if not unsent or unsent < self._unsent:
             self._sent_at = now
         self._unsent = unsent
         if unsent and now - self._sent_at > STALLED_S:
             self._cut_off()
         elif self.cycle is None or self.cycle.response_complete:
-            if now - self.since > HEADER_S:
-                self.transport.close()
+            if not unsent and (self.closing or now - self.since > HEADER_S):
+                self.drop()
         elif self.cycle.more_body and now - self.since > BODY_S:
             self._cut_off()
 
     def _cut_off(self) -> None:
         """What it was sent and did not take is dropped by the system, too."""
-        found = self.transport.get_extra_info("socket")
-        if found is not None:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
+        if self.socket is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._wire.abort()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.since, self.asked = self.loop.time(), True
@@ -133,36 +166,65 @@ def no_room(reason: str) -> Response:
     return Response(body, 503, headers, media_type="application/json")
 
 
+class Handshake:
+    """A connection by TLS that has not come to be yet."""
+
+    asked = False
+    waits = True
+
+    def __init__(self, taken: socket.socket, since: float) -> None:
+        self.socket = taken
+        self.since = since
+        self.closing = False
+
+    def drop(self) -> None:
+        """It is found to have ended, as if the client had hung up."""
+        self.closing = True
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+
 def _silent(connections: list[Any]) -> list[Any]:
     """Those of whom there is nothing that has only not been read yet."""
     poll = select.poll()
-    by_fd = {one.transport.get_extra_info("socket").fileno(): one for one in connections}
+    by_fd = {one.socket.fileno(): one for one in connections}
+    by_fd.pop(-1, None)  # It is gone by now.
     for fd in by_fd:
         poll.register(fd, select.POLLIN)
     unread = {fd for fd, _ in poll.poll(0)}
     return [one for fd, one in by_fd.items() if fd not in unread]
 
 
-class Door:
-    """Accepts connections on `listening`; `make` makes one's protocol, and `connections` are those
-    that are there."""
+class Tls(Protocol):
+    """What clients are shown. `look` has it renewed; it raises nothing."""
 
-    def __init__(self, listening: socket.socket, descriptors: int) -> None:
+    context: ssl.SSLContext
+
+    def look(self, now_s: float) -> None: ...
+
+
+class Door:
+    """Accepts connections on `listening`, by TLS where `tls` is given; `make` makes one's protocol,
+    and `connections` are those that are there."""
+
+    def __init__(self, listening: socket.socket, descriptors: int, tls: Tls | None = None) -> None:
         self.busy = 0
         """Requests under way."""
         self._room = min(MAX_CONNECTIONS + SPARE, max(16, descriptors // 2))
         self.most = self._room - min(SPARE, self._room // 8)
         self._listening = listening
+        self._tls = tls
+        self._shaking: dict[asyncio.Task[Any], Handshake] = {}
         self._open = 0
         self._connections: set[Any] = set()
         self._coming: set[asyncio.Task[Any]] = set()
-        self._make: Callable[[], asyncio.Protocol] | None = None
+        self._make: Callable[[], Limited] | None = None
         self._accepting = False
         self._closed = False
         self._sweeping: asyncio.Task[None] | None = None
         self._told_short = False
 
-    def open(self, connections: set[Any], make: Callable[[], asyncio.Protocol]) -> None:
+    def open(self, connections: set[Any], make: Callable[[], Limited]) -> None:
         self._connections, self._make = connections, make
         self._listening.setblocking(False)
         self._listening.listen(BACKLOG)
@@ -172,8 +234,8 @@ class Door:
     def close(self) -> None:
         self._pause()
         self._closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for one in list(self._shaking.values()):
+            one.drop()
 
     def left(self) -> None:
         """A connection is gone."""
@@ -213,24 +275,42 @@ class Door:
             coming = loop.create_task(self._begin(taken))
             self._coming.add(coming)
             coming.add_done_callback(self._coming.discard)
+            if self._tls is not None:
+                self._shaking[coming] = Handshake(taken, loop.time())
+                coming.add_done_callback(self._shaking.pop)
 
     async def _begin(self, taken: socket.socket) -> None:
         assert self._make is not None
+        made = self._make()
+        loop, tls = asyncio.get_running_loop(), self._tls
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(self._make, taken)
-        except OSError:  # It is gone already.
-            taken.close()
-            self.left()
+            if tls is None:
+                await loop.connect_accepted_socket(lambda: made, taken)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: made,
+                    taken,
+                    ssl=tls.context,
+                    ssl_handshake_timeout=HEADER_S,
+                    ssl_shutdown_timeout=GOODBYE_S,
+                )
+        except OSError:  # It is gone already, or speaks no TLS that we do.
+            pass
+        finally:
+            if not made.came:
+                taken.close()
+                self.left()
 
     def _make_room(self) -> bool:
         """Close some connections that ask for nothing: first those that never did."""
         young = asyncio.get_running_loop().time() - YOUNG_S
-        waiting = [one for one in self._connections if one.waits and not one.transport.is_closing()]
+        there = [*self._connections, *self._shaking.values()]
+        waiting = [one for one in there if one.waits and not one.closing]
         waiting = [one for one in waiting if not one.asked] or waiting
         waiting = sorted((one for one in waiting if one.since < young), key=lambda one: one.since)
         silent = _silent(waiting[: max(1, min(TURN, len(waiting) // 8))])
         for one in silent:
-            one.transport.close()
+            one.drop()
         return bool(silent)
 
     def _run_short(self, error: OSError) -> None:
@@ -245,8 +325,11 @@ class Door:
         self._pause(SHORT_S)
 
     async def _sweep(self) -> None:
-        while True:
+        """Until the last connection is gone: at the end, too, some do not end by themselves."""
+        while self._connections or not self._closed:
             await asyncio.sleep(SWEEP_S)
             now = asyncio.get_running_loop().time()
+            if self._tls is not None:
+                self._tls.look(now)
             for one in list(self._connections):
                 one.look(now)

@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import mcp_types as types
@@ -29,6 +29,7 @@ from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Refusal
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
+from mnemolog.infra.served_tls import certificate
 from mnemolog.services.api import Service, Unavailable
 from mnemolog.services.catalogue import Catalogue, load
 from mnemolog.services.gateway import direct, logs, malformed, shape
@@ -258,8 +259,10 @@ def build_app(
     hosts: Hosts,
     bound: tuple[str, int],
     lifespan_service: Any = None,
+    reasons: Callable[[], list[str]] = list,
 ) -> Starlette:
-    """The HTTP application, listening on `bound`. `lifespan_service` is closed when it ends."""
+    """The HTTP application, listening on `bound`. `lifespan_service` is closed when it ends;
+    `reasons` are the gateway's own, told with the service's health."""
     auth = authenticator(settings, bound)
     limits = read_limits(settings.rate_limits, settings.client_limits)
     offer = Offer(catalogue, settings.families)
@@ -276,6 +279,8 @@ def build_app(
         except Unavailable as error:
             found = {"status": "unavailable", "reasons": [str(error)]}
         found.pop("data", None)
+        if own := reasons():
+            found["reasons"] = [*found.get("reasons", []), *own]
         if not await may(auth, request.scope, ADMIN):
             found = {"status": found.get("status")}
         return _json(without_paths(found), 200 if found.get("status") == "ok" else 503)
@@ -408,12 +413,14 @@ async def _serve(
 ) -> None:
     from mnemolog.services.node.sharing.shared import SharedService
 
+    tls = certificate(settings)
     service = SharedService(settings, catalogue, exclusive=True)
     await service.start()
     bound = listening.getsockname()[:2]
     hosts = Hosts(settings.host, bound[0], settings.hosts)
     _check_open(settings, hosts)
-    app = build_app(service, settings, catalogue, hosts, bound, service)
+    own = list if tls is None else tls.reasons
+    app = build_app(service, settings, catalogue, hosts, bound, service, own)
     config = uvicorn.Config(
         app,
         # Warnings are about what clients send: nothing to fill the log with.
@@ -426,7 +433,7 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app.state.ending, Door(listening, descriptors))
+    server = _Server(config, app.state.ending, Door(listening, descriptors, tls))
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])
@@ -444,7 +451,8 @@ async def _announce(service: Any, settings: Settings, listening: socket.socket) 
     model = (await service.health()).get("model")
     host, port = listening.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    words = f"mnemolog: serving http://{place}/mcp, data in {settings.data_dir}"
+    scheme = "https" if settings.tls_cert else "http"
+    words = f"mnemolog: serving {scheme}://{place}/mcp, data in {settings.data_dir}"
     if model:  # A projector has none: what it stores is embedded.
         words += f", model {model['name']} {model['status']}" if model["name"] else ", no model"
         if model.get("reason"):

@@ -396,7 +396,8 @@ def shared_vectors(settings: Settings, model: Model | None) -> TailedVectors | N
     """Vectors on a server, as a node searches them; None: every node has its own."""
     if settings.vectors == EDGE or model is None:
         return None
-    return open_tailed(settings.vectors, model.dims, model.name, qdrant_api_key(), settings.topics)
+    key, ca = qdrant_api_key(), settings.vectors_ca
+    return open_tailed(settings.vectors, model.dims, model.name, key, settings.topics, ca)
 
 
 def in_doubt(call: Call, timeout_s: float) -> TimedOut:

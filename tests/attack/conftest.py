@@ -57,7 +57,7 @@ class Attacked(Server):
             )
         self.line = self._opened()
         self.url = self.line.split("serving ")[1].split("/mcp")[0]
-        host, _, given = self.url.removeprefix("http://").rpartition(":")
+        host, _, given = self.url.partition("://")[2].rpartition(":")
         self.address = (host.strip("[]"), int(given))
 
     def connect(self) -> socket.socket:

@@ -2,12 +2,15 @@
 talk over: what we send goes through JSON and back through the client's own models of Qdrant's API.
 
 It stands in for a server and is none; of Qdrant's API it has what we use. `faults` take the place
-of the answer to requests whose path ends so: a status and a body, or None for silence.
+of the answer to requests whose path ends so: a status and a body, or None for silence. With a
+`tls` it is served by https.
 """
 
 from __future__ import annotations
 
 import re
+import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,8 +31,16 @@ Fault = tuple[int, bytes] | None
 class WireServer(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, local: LocalServer, port: int = 0) -> None:
+    def __init__(
+        self, local: LocalServer, port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            # The handshake is left to the connection's own thread.
+            self.socket = tls.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.local = local
         self.faults: dict[str, Fault] = {}
         self.seen: list[tuple[str, str, dict[str, str]]] = []
@@ -37,12 +48,19 @@ class WireServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Of clients that do not believe its certificate nothing is printed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
-def serving(local: LocalServer | None = None, port: int = 0) -> Iterator[WireServer]:
-    server = WireServer(local or LocalServer(), port)
+def serving(
+    local: LocalServer | None = None, port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[WireServer]:
+    server = WireServer(local or LocalServer(), port, tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -431,16 +431,14 @@ def test_kafka_takes_the_largest_record() -> None:
 def composed_broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[broker_module.Broker]:
     """A real broker with the compose file's settings, but for where it listens and keeps data."""
 
-    def settings(data: Path, port: int, controller_port: int) -> str:
-        properties = files.kafka_properties()
+    def settings(data: Path, port: int, controller_port: int) -> dict[str, str]:
         inside = f"127.0.0.1:{port}"
-        properties |= {
+        return files.kafka_properties() | {
             "log.dirs": str(data / "log"),
             "listeners": f"NODES://{inside},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": f"NODES://{inside}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         }
-        return "".join(f"{name}={value}\n" for name, value in properties.items())
 
     monkeypatch.setattr(broker_module, "_settings", settings)
     started = start_broker()

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import selectors
+import ssl
 import subprocess
 import sys
 import time
@@ -176,11 +177,12 @@ class StdioClient(Client):
 
 class HttpClient(Client):
     """The plain client of the documentation: one POST of `tools/call`, no handshake, no special
-    headers."""
+    headers. `tls` is what it believes of a server over https."""
 
-    def __init__(self, url: str, data: Path) -> None:
+    def __init__(self, url: str, data: Path, tls: ssl.SSLContext | None = None) -> None:
         self.url = url
         self.data = data
+        self._tls = tls
         self._ids = itertools.count(1)
 
     def ask(self, method: str, params: Message | None = None) -> Message:
@@ -200,14 +202,15 @@ class HttpClient(Client):
     def post(self, data: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         request = urllib.request.Request(f"{self.url}/mcp", data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as told:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S, context=self._tls) as told:
                 return told.status, told.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as told:
+            place = self.url + path
+            with urllib.request.urlopen(place, timeout=PATIENCE_S, context=self._tls) as told:
                 return told.status, told.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

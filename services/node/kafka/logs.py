@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mnemolog.infra.log.kafka import KafkaLog
 
 _T = TypeVar("_T")
+_WAY = tuple(name for name in Settings.__struct_fields__ if name.startswith("kafka_"))
+"""The settings that say how brokers are reached."""
 
 
 class SyncLog:
@@ -51,8 +53,9 @@ def replica_dir(settings: Settings) -> Path:
 
 
 def remember(settings: Settings) -> None:
-    """Note which log a node's files follow, for commands that are given the directory alone."""
-    place = {"log": settings.log, "topics": settings.topics}
+    """Note which log a node's files follow, and the way there, for commands that are given the
+    directory alone. The password is theirs to give."""
+    place = {name: getattr(settings, name) for name in ("log", "topics", *_WAY)}
     (replica_dir(settings) / "log.json").write_bytes(msgspec.json.encode(place))
 
 
@@ -63,7 +66,10 @@ def with_its_log(settings: Settings) -> Settings:
         return settings
     if not file.exists():
         return settings
-    return msgspec.structs.replace(settings, **msgspec.json.decode(file.read_bytes()))
+    kept = msgspec.json.decode(file.read_bytes())
+    if settings.kafka_security != "plaintext":
+        kept = {name: value for name, value in kept.items() if name not in _WAY}
+    return msgspec.structs.replace(settings, **kept)
 
 
 @contextmanager
@@ -81,7 +87,9 @@ def reading(settings: Settings) -> Iterator[tuple[ReadableLog, Path]]:
             log.shut()
         return
     from mnemolog.infra.log.kafka import KafkaLog
+    from mnemolog.infra.log.kafka_way import way_of
 
+    way = way_of(settings)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="kafka", daemon=True)
     thread.start()
@@ -91,6 +99,7 @@ def reading(settings: Settings) -> Iterator[tuple[ReadableLog, Path]]:
             prefix=settings.topics,
             timeout_s=settings.call_timeout_s,
             make=False,
+            way=way,
         )
         kafka = asyncio.run_coroutine_threadsafe(opening, loop).result()
         try:

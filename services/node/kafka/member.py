@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import structlog
 
+from mnemolog.infra.log.kafka_way import PLAIN, Way
+
 SESSION_TIMEOUT_S: Final = 8.0
 """How long a member may be silent before its partitions go to others."""
 HEARTBEAT_S: Final = 2.0
@@ -42,6 +44,7 @@ class Member:
         topic: str,
         told: Told,
         owned: Owned = lambda _: None,
+        way: Way = PLAIN,
     ) -> None:
         self.group = group
         self.owns: frozenset[int] = frozenset()
@@ -49,6 +52,7 @@ class Member:
         self._topic = topic
         self._told = told
         self._owned = owned
+        self._way = way
         self._app: Any = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -115,6 +119,7 @@ class Member:
         app: Any = faust.App(
             self.group,
             broker=[f"kafka://{one}" for one in self._bootstrap.split(",")],
+            broker_credentials=self._way.credentials(),
             loop=asyncio.get_running_loop(),
             autodiscover=False,
             web_enabled=False,

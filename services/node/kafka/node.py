@@ -17,6 +17,7 @@ from typing import Any
 from mnemolog.events.envelope import Call
 from mnemolog.events.log import LogError
 from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.log.kafka_way import way_of
 from mnemolog.infra.settings import Settings
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import Answer, Progress, Request, Unavailable
@@ -87,10 +88,12 @@ class KafkaNode(Node):
         self._watch = Watch(log, self.partitions, settings.call_timeout_s)
         brokers, prefix = settings.brokers or "", settings.topics
         self._decides = Member(
-            brokers, f"{prefix}.deciders", log.calls_topic, self._call_came, self._own
+            brokers, f"{prefix}.deciders", log.calls_topic, self._call_came, self._own, log.way
         )
         replica = f"{prefix}.replica.{_own_id(settings)}"
-        self._members = [Member(brokers, replica, log.decisions_topic, self._decision_came)]
+        self._members = [
+            Member(brokers, replica, log.decisions_topic, self._decision_came, way=log.way)
+        ]
         if "decider" in roles:
             self._members.append(self._decides)
         if self.shared is not None and self.model is not None and "projector" in roles:
@@ -115,6 +118,7 @@ class KafkaNode(Node):
             prefix=settings.topics,
             replication=settings.replication,
             timeout_s=settings.call_timeout_s,
+            way=way_of(settings),
         )
         node: KafkaNode | None = None
         try:
@@ -267,6 +271,7 @@ def projectors(settings: Settings, log: KafkaLog, feeder: Feeder) -> Member:
         log.decisions_topic,
         feeder.came,
         feeder.own,
+        log.way,
     )
 
 

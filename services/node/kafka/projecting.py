@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.infra.log.kafka_way import way_of
 from mnemolog.infra.settings import Settings, SettingsError
 from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
@@ -42,6 +43,7 @@ class ProjectorNode:
             prefix=settings.topics,
             replication=settings.replication,
             timeout_s=settings.call_timeout_s,
+            way=way_of(settings),
         )
         feeder = Feeder(
             settings, catalogue.projected, model, SyncLog(log, asyncio.get_running_loop())

@@ -149,7 +149,8 @@ class Feeder:
 
 
 def _opened(settings: Settings, model: Model) -> ServerVectors:
-    return open_server(settings.vectors, model.dims, model.name, qdrant_api_key(), settings.topics)
+    key, ca = qdrant_api_key(), settings.vectors_ca
+    return open_server(settings.vectors, model.dims, model.name, key, settings.topics, ca)
 
 
 def rebuild_shared(

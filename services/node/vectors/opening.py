@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from mnemolog.infra.certificates import on_this_machine, trusting
 from mnemolog.infra.settings import SettingsError
 from mnemolog.projections.vectors.points import PREFIX
 
@@ -16,14 +19,24 @@ if TYPE_CHECKING:
 
 EDGE = "edge"
 
+_log = logging.getLogger("mnemolog.vectors")
+_warned: set[str] = set()
+"""Servers whose key goes over a network in the clear; told once each."""
+
 
 def open_server(
-    url: str, dims: int, model_name: str, api_key: str | None = None, prefix: str = PREFIX
+    url: str,
+    dims: int,
+    model_name: str,
+    api_key: str | None = None,
+    prefix: str = PREFIX,
+    ca: str = "",
 ) -> ServerVectors:
-    """The index on a server, to feed it, as the projector does."""
+    """The index on a server, to feed it, as the projector does. `ca` is the file with the
+    authorities that an https server's certificate may be by; empty: the system's."""
     from mnemolog.projections.vectors.server import ServerVectors
 
-    server = _server(url, api_key)
+    server = _server(url, api_key, ca)
     try:
         return ServerVectors(server, dims, model_name, prefix=prefix)
     except BaseException:
@@ -32,18 +45,46 @@ def open_server(
 
 
 def open_tailed(
-    url: str, dims: int, model_name: str, api_key: str | None = None, prefix: str = PREFIX
+    url: str,
+    dims: int,
+    model_name: str,
+    api_key: str | None = None,
+    prefix: str = PREFIX,
+    ca: str = "",
 ) -> TailedVectors:
     """The index on a server that another process feeds, to search it. Needs no answer yet."""
     from mnemolog.projections.vectors.tail import TailedVectors
 
-    return TailedVectors(_server(url, api_key), dims, model_name, prefix=prefix)
+    return TailedVectors(_server(url, api_key, ca), dims, model_name, prefix=prefix)
 
 
-def _server(url: str, api_key: str | None) -> Server:
+def _server(url: str, api_key: str | None, ca: str) -> Server:
     from mnemolog.projections.vectors.client import Server
 
-    return Server.at(checked_url(url), checked_key(api_key))
+    url, key = checked_url(url), checked_key(api_key)
+    if urlsplit(url).scheme == "https":
+        return Server.at(url, key, trusting(ca, "vectors_ca"))
+    if ca:
+        raise SettingsError(
+            "vectors_ca is given, and the URL in vectors begins with http://, which has no use for "
+            "it: write https://, or leave vectors_ca out"
+        )
+    if key is not None:
+        _warn_in_the_clear(url)
+    return Server.at(url, key)
+
+
+def _warn_in_the_clear(url: str) -> None:
+    # The client warns of it too, every time, wherever the server is.
+    warnings.filterwarnings("ignore", "Api key is used with an insecure connection")
+    if url in _warned or on_this_machine(urlsplit(url).hostname or ""):
+        return
+    _warned.add(url)
+    _log.warning(
+        "the key for the Qdrant server at %s goes there in the clear, for everybody on the network "
+        "to read; https:// encrypts it",
+        url,
+    )
 
 
 def checked_url(url: str) -> str:
@@ -72,6 +113,7 @@ def checked_key(api_key: str | None) -> str | None:
     key = (api_key or "").strip()
     if not re.fullmatch(r"[!-~]{0,4096}", key):
         raise SettingsError(
-            "MNEMOLOG_QDRANT_API_KEY must be of printable ASCII without spaces, 4096 at most"
+            "MNEMOLOG_QDRANT_API_KEY (or what is in the file that MNEMOLOG_QDRANT_API_KEY_FILE "
+            "names) must be of printable ASCII without spaces, 4096 at most"
         )
     return key or None
