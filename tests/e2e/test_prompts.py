@@ -14,7 +14,7 @@ from mcp_types import PromptReference, ResourceTemplateReference
 
 from mnemolog.infra.kafka.broker import Broker
 from mnemolog.services.gateway.tools import Offer
-from tests.e2e.conftest import TRANSPORTS, Server, StdioClient, reached
+from tests.e2e.conftest import TRANSPORTS, Server, StdioClient, checked, reached
 from tests.families import CATALOGUE
 
 MOMENTS = ["before_task", "after_task", "review_learned"]
@@ -86,13 +86,15 @@ def test_a_client_gets_them(transport: str, tmp_path: Path, request: pytest.Fixt
 
 async def complete(client: mcp.Client) -> None:
     """Names of collections, entities and domains, in prompts and in addresses."""
+    call = checked(client)
     for collection in ("kitchen", "kiln", "garage", "garage/left"):
-        await client.call_tool("learn", {"insight": "cups slip", "collection": collection})
+        await call("learn", insight="cups slip when wet", collection=collection)
     entities = [{**CUP, "name": f"Cup {n:03}"} for n in range(101)]
-    await client.call_tool("create_entities", {"entities": entities})
+    for start in range(0, len(entities), 50):
+        await call("create_entities", entities=entities[start : start + 50])
     for domain in ("web-api", "web-ui", "data", "web-api"):
-        episode = {"task_description": "Renew", "domain": domain, "task_type": "testing"}
-        await client.call_tool("create_episode", episode)
+        given = {"task_description": "Renew the token", "domain": domain, "task_type": "testing"}
+        await call("create_episode", **given)
 
     async def found(ref: Any, argument: str, value: str) -> tuple[list[str], bool]:
         told = (await client.complete(ref, {"name": argument, "value": value})).completion
