@@ -20,6 +20,7 @@ JSON = {"Content-Type": "application/json"}
 CONTEXT = {"task": "none", "input": {}}
 
 Told = tuple[int, Message]
+Ask = Callable[[Server], Told]
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +30,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
-def raw(data: bytes, **headers: str) -> Callable[[Server], Told]:
+def raw(data: bytes, **headers: str) -> Ask:
     return lambda server: post(f"{server.url}/mcp", data, JSON | headers)
 
 
-def asked(method: str, params: Message | None = None, version: str | None = None) -> Any:
+def asked(method: str, params: Message | None = None, version: str | None = None) -> Ask:
     return lambda server: Asker(server, version=version)(method, params)
 
 
-def called(tool: str, **arguments: Any) -> Callable[[Server], Told]:
+def called(tool: str, **arguments: Any) -> Ask:
     return asked("tools/call", {"name": tool, "arguments": arguments})
 
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
-TABLE: list[tuple[str, int, int, Callable[[Server], Told]]] = [
+TABLE: list[tuple[str, int, int, Ask]] = [
     ("parse error", -32700, 400, raw(b'{"jsonrpc":"2.0",')),
     ("parse error: no UTF-8", -32700, 400, raw(b'"\xff"')),
     ("invalid request: a batch", -32600, 400, raw(b"[" + PING + b"]")),
@@ -74,7 +75,7 @@ TABLE: list[tuple[str, int, int, Callable[[Server], Told]]] = [
 
 
 @pytest.mark.parametrize(("code", "status", "ask"), [pytest.param(*o, id=n) for n, *o in TABLE])
-def test_a_code(served: Server, code: int, status: int, ask: Callable[[Server], Told]) -> None:
+def test_a_code(served: Server, code: int, status: int, ask: Ask) -> None:
     got, message = ask(served)
     assert (got, message["error"]["code"]) == (status, code), message
     assert message["jsonrpc"] == "2.0" and message["error"]["message"]
