@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.conformance.explained import EXPLAINED
-from tests.conformance.install import NODE, install
+from tests.conformance.install import FOLDER, NODE, install
 from tests.e2e import conftest
 from tests.e2e.conftest import Server
 
@@ -58,6 +58,14 @@ def test_what_a_revision_requires(revision: str, tmp_path: Path) -> None:
     wrong = {check: told for check, told in failed.items() if check not in explained}
     assert not wrong, json.dumps(wrong, indent=2)
     assert not explained - failed.keys(), "these pass, and need no explanation any more"
+
+
+def test_what_is_fetched_is_known_by_its_hash_and_not_by_its_address() -> None:
+    packages: dict[str, Any] = json.loads((FOLDER / "package-lock.json").read_text())["packages"]
+    assert len(packages) > 1
+    for name, package in packages.items():
+        assert "resolved" not in package, name
+        assert not name or package["integrity"].startswith("sha512-"), name
 
 
 def outcomes(results: Path) -> dict[str, dict[str, str]]:

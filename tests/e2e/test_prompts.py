@@ -13,7 +13,9 @@ import pytest
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from mnemolog.infra.kafka.broker import Broker
+from mnemolog.services.gateway.auth.needs import Needs, needs
 from mnemolog.services.gateway.tools import Offer
+from mnemolog.services.scopes import READ
 from tests.e2e.conftest import TRANSPORTS, Server, StdioClient, checked, reached
 from tests.families import CATALOGUE
 
@@ -53,6 +55,13 @@ def test_prompts_name_no_tool_that_is_not_offered(
     for name in offer.prompts:
         named = known & set(re.findall(r"\w+", text_of(offer, name, {})))
         assert named and named <= offer.tools.keys()
+
+
+def test_names_are_for_who_may_read() -> None:
+    offer = Offer(CATALOGUE)
+    assert needs(offer, "completion/complete") == Needs(READ, "read")
+    for method in ("prompts/list", "prompts/get"):
+        assert needs(offer, method) == Needs(None, "read")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
