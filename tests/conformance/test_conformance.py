@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.conformance "$@"\n')
     script.chmod(0o700)
     monkeypatch.setattr(conftest, "MNEMOLOG", script)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
 
 
 @pytest.mark.parametrize("revision", EXPLAINED)
