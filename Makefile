@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 MODEL := $(VENV)/.model
+SUITE := .cache/conformance/installed.json
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve kafka test check test-faults bench lock clean
@@ -23,6 +24,9 @@ $(STAMP): requirements.lock pyproject.toml
 $(MODEL): $(STAMP)
 	@$(BIN)/mnemolog models pull bge-small-en-v1.5 && touch $@ || echo "No model: search goes by words alone (bm25_only) until 'mnemolog models pull' succeeds" >&2
 
+$(SUITE): $(STAMP) tests/conformance/package-lock.json
+	$(BIN)/python -m tests.conformance.install
+
 serve: setup ## MCP over HTTP on http://127.0.0.1:3000/mcp
 	$(BIN)/mnemolog serve
 
@@ -34,7 +38,7 @@ check: $(STAMP) ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: setup check ## everything that has to hold before a change lands
+test: setup $(SUITE) check ## everything that has to hold before a change lands
 	$(BIN)/python -m pytest -m "not faults" -n auto --maxprocesses=4 --dist=loadfile
 
 test-faults: setup ## the long fault tests

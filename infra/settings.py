@@ -93,6 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where clients over HTTP may import files from; empty: `import` in the data directory."""
     toolsets: str = ""
     """The tool families that clients are offered, separated by commas; empty: all."""
+    read_only: bool = False
+    """Offer clients only what reads. What they ask is recorded all the same."""
     tenant: Annotated[str, msgspec.Meta(pattern=TENANT)] = "default"
     actor: str = ""
     """Who the calls of this process are recorded as; empty: the user's login name."""

@@ -94,6 +94,19 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     live: bool = True
 
 
+class Begun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The beginning of a name, as somebody types it: of the `argument` that a family completes."""
+
+    tenant: str = "default"
+    family: str
+    argument: str
+    text: str = ""
+
+
+MAX_NAMES = 100
+"""So many are given at a time, as MCP has it; a service gives one more where there are more."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing a follower is told; `position` is where to go on from after it.
 
@@ -160,4 +173,9 @@ class Service(Protocol):
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         """Changes as they are decided, each once and in the order of their space. The first step
         raises `Refused` for a wish that cannot be met, or `Unavailable`. To be closed."""
+        ...
+
+    async def names(self, begun: Begun) -> list[str]:
+        """Names that begin so, in their order: `MAX_NAMES` and one more at most. Nothing of it is
+        recorded. Raises `Unavailable`."""
         ...

@@ -10,7 +10,7 @@ import msgspec
 from mnemolog.events.episodes import Outcome, Reflection, Reward
 from mnemolog.events.ids import space_of
 from mnemolog.projections.described import Described
-from mnemolog.projections.state.view import View, marks
+from mnemolog.projections.state.view import LAST, View, marks
 
 EPISODE = "episode"
 PATTERN = "pattern"
@@ -157,6 +157,26 @@ def names(view: View, numbers: Collection[int]) -> dict[int, str]:
     """By number the ids of those that there are."""
     sql = f"SELECT id, uuid FROM episode WHERE id IN ({marks(numbers)})"
     return dict(view.all(sql, *numbers))
+
+
+_DOMAINS = """
+WITH RECURSIVE found (domain) AS (
+  SELECT min(domain) FROM episode WHERE space = ?1 AND domain >= ?2 AND domain < ?3
+  UNION ALL
+  SELECT (SELECT min(domain) FROM episode
+          WHERE space = ?1 AND domain > found.domain AND domain < ?3)
+  FROM found WHERE found.domain IS NOT NULL
+)
+SELECT domain FROM found WHERE domain IS NOT NULL LIMIT ?4
+"""
+"""From one to the next by the index: most episodes share theirs with many."""
+
+
+def domains(view: View, tenant: str, start: str, limit: int) -> list[str]:
+    """The first so many domains that begin with `start`."""
+    space = view.space_id(episodes_space(tenant))
+    rows = view.all(_DOMAINS, space, start, start + LAST, limit)
+    return [domain for (domain,) in rows]
 
 
 def steps(view: View, episode: int, after: int = 0, limit: int = -1) -> list[Step]:

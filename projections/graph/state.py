@@ -9,7 +9,7 @@ import msgspec
 from mnemolog.events.arguments import Refused
 from mnemolog.events.ids import space_of
 from mnemolog.projections.ranking.limbic import DEGREE_CAP, Together, Use
-from mnemolog.projections.state.view import View, marks
+from mnemolog.projections.state.view import LAST, View, marks
 
 ENTITIES = "entity"
 RELATIONS = "relation"
@@ -62,6 +62,18 @@ def entity_named(view: View, space: int | None, name: str) -> Entity | None:
         "SELECT id, name, type, version FROM entity WHERE space = ? AND name = ?", space, name
     )
     return None if row is None else Entity(*row)
+
+
+def entity_names(view: View, tenant: str, start: str, limit: int) -> list[str]:
+    """The first so many names that begin with `start`."""
+    rows = view.all(
+        "SELECT name FROM entity WHERE space = ? AND name >= ? AND name < ? ORDER BY name LIMIT ?",
+        view.space_id(graph_space(tenant)),
+        start,
+        start + LAST,
+        limit,
+    )
+    return [name for (name,) in rows]
 
 
 def existing(view: View, space: int | None, ids: Collection[int]) -> set[int]:

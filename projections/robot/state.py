@@ -128,6 +128,12 @@ def collection_of(space: str) -> str:
 # --- questions ---------------------------------------------------------------------------------
 
 
+def collections(view: View, tenant: str, start: str, limit: int) -> list[str]:
+    """The first so many names that begin with `start`."""
+    found = view.spaces_from(robot_space(tenant, start), limit)
+    return [collection_of(space) for space in found]
+
+
 def memory(view: View, number: int) -> Memory | None:
     rows = memories(view, [number])
     return rows[0] if rows else None

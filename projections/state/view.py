@@ -15,6 +15,9 @@ import msgspec
 
 from mnemolog.events.ids import nth_id
 
+LAST = "\U0010ffff"
+"""After every character: what begins with a text is before the text with this."""
+
 
 class Moment(msgspec.Struct, frozen=True):
     """When and where a fact happened."""
@@ -78,6 +81,11 @@ class View:
     def space_id(self, name: str) -> int | None:
         row = self.one("SELECT id FROM space WHERE name = ?", name)
         return None if row is None else int(row[0])
+
+    def spaces_from(self, start: str, limit: int) -> list[str]:
+        """The first so many names of spaces that begin with `start`, in their order."""
+        found = "SELECT name FROM space WHERE name >= ? AND name < ? ORDER BY name LIMIT ?"
+        return [name for (name,) in self.all(found, start, start + LAST, limit)]
 
     def next_offset(self) -> int:
         """The offset after the last decision that this view shows."""

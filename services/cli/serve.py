@@ -21,6 +21,7 @@ from mnemolog.services.cli.common import data_option, families, settings
 @click.option("--import-dir", metavar="DIR", help="For `migrate`.  [default: import in the data]")
 @click.option("--partitions", type=click.IntRange(1), help="Of a new log; fixed from then on.")
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
+@click.option("--read-only", is_flag=True, default=None, help="Offer only tools that read.")
 @click.option("--vectors", metavar="URL", help="A Qdrant server.  [default: edge, in process]")
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
 @click.pass_context
@@ -39,6 +40,7 @@ def serve(
     import_dir: str | None,
     partitions: int | None,
     toolsets: str | None,
+    read_only: bool | None,
     vectors: str | None,
     model: str | None,
 ) -> None:
@@ -70,6 +72,7 @@ def serve(
             import_dir=import_dir,
             partitions=partitions,
             toolsets=toolsets,
+            read_only=read_only,
             vectors=vectors,
             model=model,
         ),

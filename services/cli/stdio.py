@@ -13,6 +13,7 @@ from mnemolog.services.cli.common import actor, data_option, families, log_optio
 @data_option
 @log_option
 @click.option("--toolsets", metavar="LIST", help="Tool families, e.g. robot,graph.  [default: all]")
+@click.option("--read-only", is_flag=True, default=None, help="Offer only tools that read.")
 @click.option("--model", metavar="NAME", help="Embedding model, or none for search by words alone.")
 @click.pass_context
 def stdio(
@@ -20,6 +21,7 @@ def stdio(
     data: str | None,
     log: str | None,
     toolsets: str | None,
+    read_only: bool | None,
     model: str | None,
 ) -> None:
     """Serve MCP over stdin and stdout, for one client.
@@ -37,7 +39,7 @@ def stdio(
     """
     from mnemolog.services.gateway.stdio import run
 
-    found = settings(ctx, data=data, log=log, model=model, toolsets=toolsets)
+    found = settings(ctx, data=data, log=log, model=model, toolsets=toolsets, read_only=read_only)
     if os.environ.get("MEMORY_FILE_PATH"):
         click.echo(
             "MEMORY_FILE_PATH is not used. `mnemolog import FILE --data DIR` brings such a file "

@@ -16,7 +16,16 @@ import msgspec
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
 from mnemolog.events.envelope import Refusal, Truncated, sha256
-from mnemolog.services.api import Answer, Event, Files, Follow, Progress, Request, Service
+from mnemolog.services.api import (
+    Answer,
+    Begun,
+    Event,
+    Files,
+    Follow,
+    Progress,
+    Request,
+    Service,
+)
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.sizes import KEPT_BYTES, Raw
 
@@ -96,6 +105,11 @@ class Calls:
         """What changes in a space of the client's tenant, or in all of them."""
         follow = Follow(tenant=self.caller.tenant, space=space, after=after, last=last, live=live)
         return self.service.events(follow)
+
+    async def names(self, family: str, argument: str, text: str) -> list[str]:
+        """Names of the client's tenant that begin so."""
+        begun = Begun(tenant=self.caller.tenant, family=family, argument=argument, text=text)
+        return await self.service.names(begun)
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for the calls under way, at most `timeout_s` seconds."""

@@ -18,8 +18,10 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
+import h11
 import msgspec
 import structlog
 from starlette.responses import Response
@@ -33,6 +35,11 @@ SPARE: Final = 64
 HEALTH: Final = "/healthz"
 """Answered however many requests there are."""
 
+MAX_TARGET_BYTES: Final = 48 * 1024
+"""Of an address with its query: a position in every partition of a log fits in."""
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""Of a request's header as a whole."""
+MAX_HEADERS: Final = 100
 HEADER_S = 10.0
 """How long a connection may take until a request's header is whole, by TLS its handshake too."""
 BODY_S = 60.0
@@ -116,9 +123,27 @@ class Limited(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         # In the middle of an answer there is nothing more to say.
         try:
-            super().send_400_response(msg)
+            self._refuse(*_too_long(self.conn.trailing_data[0]) or (400, msg))
         except Exception:
             self.transport.abort()
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        """Answer what is no request that could be answered, and hang up."""
+        body = msgspec.json.encode({"error": sentence})
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        reason = HTTPStatus(status).phrase.encode()
+        events = (
+            h11.Response(status_code=status, headers=headers, reason=reason),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        )
+        for event in events:
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def look(self, now: float) -> None:
         """Close the connection when it takes too long over something."""
@@ -157,6 +182,15 @@ class Limited(H11Protocol):
         finally:
             door.busy -= counts
             self._task = None
+
+
+def _too_long(unread: bytes) -> tuple[int, str] | None:
+    """Whether what was not read as a request is one without an end: its address, or its header."""
+    if len(unread) <= MAX_HEAD_BYTES:
+        return None
+    if b"\n" not in unread:
+        return 414, f"The address is too long: at most {MAX_TARGET_BYTES:,} bytes are allowed"
+    return 431, f"The header is too large: at most {MAX_HEAD_BYTES:,} bytes are allowed"
 
 
 def no_room(reason: str) -> Response:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mnemolog.services.api import Unavailable
+from mnemolog.services.gateway.connections import MAX_HEAD_BYTES, MAX_HEADERS, MAX_TARGET_BYTES
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -123,6 +124,9 @@ class Guard:
                 length = True
             elif name == b"transfer-encoding":
                 encoding = True
+        wrong = _too_large(scope)
+        if wrong is not None:
+            return wrong
         if encoding and (length or scope["http_version"] == "1.0"):
             return _error(
                 400, "Send Content-Length or Transfer-Encoding, not both: it is unclear what ends"
@@ -149,6 +153,18 @@ class Guard:
                 f"the setting {SETTING}",
             )
         return None
+
+
+def _too_large(scope: Scope) -> Response | None:
+    """A header that came in at once is read whatever its size."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if len(scope["raw_path"]) + len(scope["query_string"]) >= MAX_TARGET_BYTES:
+        return _error(414, f"The address is too long: at most {MAX_TARGET_BYTES:,} bytes")
+    if len(headers) > MAX_HEADERS:
+        return _error(431, f"There are {len(headers)} headers; at most {MAX_HEADERS} are taken")
+    if sum(len(name) + len(value) for name, value in headers) > MAX_HEAD_BYTES:
+        return _error(431, f"The header is too large: at most {MAX_HEAD_BYTES:,} bytes are taken")
+    return None
 
 
 def _error(status: int, sentence: str) -> Response:

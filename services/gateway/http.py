@@ -47,7 +47,7 @@ from mnemolog.services.gateway.auth.needs import UNREADABLE, Needs, needs
 from mnemolog.services.gateway.bodies import Body, Full, Room
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED, Calls
 from mnemolog.services.gateway.clients import Client, Context
-from mnemolog.services.gateway.connections import Door, Limited, no_room
+from mnemolog.services.gateway.connections import MAX_HEAD_BYTES, Door, Limited, no_room
 from mnemolog.services.gateway.hosts import Guard, Hosts
 from mnemolog.services.gateway.house import House
 from mnemolog.services.gateway.limits import Limits, read_limits, too_often
@@ -92,9 +92,17 @@ class Mcp:
             stateless=True,
             max_request_body_size=MAX_MESSAGE_BYTES,
         )
+        self.streaming = StreamableHTTPSessionManager(
+            self.manager.app, stateless=True, max_request_body_size=MAX_MESSAGE_BYTES
+        )
+        """For calls whose client wants to hear how far they are: the answer is a stream."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            wrong = Response("Send the message as it is: no Content-Encoding is taken", 415)
+            await wrong(scope, receive, send)
+            return
         # Before anything is read or recorded: a form on a web page cannot send this type.
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
             wrong = Response("Content-Type must be application/json", 400)
@@ -134,16 +142,27 @@ class Mcp:
             await self._deny(client, request, found, needed.scope, send)
         elif isinstance(found, malformed.Malformed):
             await self._refuse(found, 413 if isinstance(body, Raw) else 400, request, send)
-        elif isinstance(found, direct.PlainCall):
+        elif isinstance(found, direct.PlainCall) and not self._streams(request, client, found):
             status, reply = await direct.answer(client, found, _agent(request))
             answer = Response(reply, status, media_type="application/json")
             await answer(request.scope, request.receive, send)
         else:
             assert isinstance(body, bytes)
-            # The answer is always one JSON body, whatever the client says it accepts.
+            streams = self._streams(request, client, found)
+            manager = self.streaming if streams else self.manager
+            # Other answers are one JSON body, whatever the client says it accepts.
             MutableHeaders(scope=request.scope)["accept"] = "application/json, text/event-stream"
             again = _replay(body, request.receive)
-            await self.manager.handle_request(request.scope, again, send)
+            await manager.handle_request(request.scope, again, send)
+
+    def _streams(self, request: Request, client: Client, found: Found) -> bool:
+        """Whether the client is told on the way how far a call is: it asks for that and takes a
+        stream, and the tool has something to tell."""
+        call = _call_in(found)
+        if call is None or not client.offer.reports(call[0]):
+            return False
+        wants = call[2] is not None and call[2].get("progressToken") is not None
+        return wants and "text/event-stream" in request.headers.get("accept", "")
 
     async def _deny(
         self, client: Client, request: Request, found: Found, scope: str, send: Send
@@ -265,7 +284,7 @@ def build_app(
     `reasons` are the gateway's own, told with the service's health."""
     auth = authenticator(settings, bound)
     limits = read_limits(settings.rate_limits, settings.client_limits)
-    offer = Offer(catalogue, settings.families)
+    offer = Offer(catalogue, settings.families, read_only=settings.read_only)
     measured = Measured(service, offer.tools)
     calls = Calls(measured, reads=offer.reads)
     house = House(calls, offer, settings.import_root, shared=settings.auth == "none")
@@ -298,7 +317,7 @@ def build_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with mcp.manager.run():
+        async with mcp.manager.run(), mcp.streaming.run():
             yield
             await calls.finish(GRACE_S)
         await auth.close()
@@ -430,6 +449,7 @@ async def _serve(
         lifespan="on",
         ws="none",
         server_header=False,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )

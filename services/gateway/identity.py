@@ -24,6 +24,12 @@ A refused call answers {"error": ...} with the reason; correct the arguments and
 repeat a call safely after a time-out, send the same _meta.idempotency_key with it."""
 
 
+_READ_ONLY: Final = (
+    "Here it can be read, and not changed: tools that change something are not offered, whatever "
+    "is said of them below."
+)
+
+
 class Introduced(Protocol):
     """A tool family that can introduce itself."""
 
@@ -31,6 +37,7 @@ class Introduced(Protocol):
     def introduction(self) -> str: ...
 
 
-def instructions(families: Iterable[Introduced]) -> str:
+def instructions(families: Iterable[Introduced], *, read_only: bool = False) -> str:
     """What a client may tell its model about the tool families that are offered."""
-    return "\n\n".join((_INTRODUCTION, *(one.introduction for one in families), _ENDING))
+    first = f"{_INTRODUCTION} {_READ_ONLY}" if read_only else _INTRODUCTION
+    return "\n\n".join((first, *(one.introduction for one in families), _ENDING))

@@ -19,7 +19,16 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Service, Unavailable
+from mnemolog.services.api import (
+    Answer,
+    Begun,
+    Event,
+    Follow,
+    Progress,
+    Request,
+    Service,
+    Unavailable,
+)
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MODEL = ("ready", "loading", "absent", "failed")
@@ -86,6 +95,9 @@ class Measured:
                     if event.kind == "cut_off":
                         self._cut_off.inc()
                     yield event
+
+    async def names(self, begun: Begun) -> list[str]:
+        return await self._service.names(begun)
 
     async def exposition(self) -> bytes:
         """The metrics as text, with the health of this moment."""

@@ -27,6 +27,7 @@ from mcp.shared.subscriptions import (
 
 from mnemolog.events.arguments import Refused
 from mnemolog.services.api import Event, Unavailable
+from mnemolog.services.family import Family
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.clients import Clients, Context, client_name
 from mnemolog.services.gateway.tools import Offer
@@ -41,6 +42,8 @@ MAX_WATCHED = 64
 PAUSE_S = 0.2
 """A client is told of a resource once in so long at most."""
 RETRY_S = 1.0
+MAX_SHOWN = 140
+"""Characters of an address that an error names."""
 
 _log = structlog.get_logger("mnemolog.resources")
 
@@ -168,23 +171,24 @@ class Resources:
                 uri = f"{ALL}/{spaces.path}"
                 found.append(_resource(uri, name, spaces.title, spaces.description))
             found += [
-                _resource(one.uri, one.name, one.title, one.description) for one in family.resources
+                _resource(one.uri, one.name, one.title, one.description)
+                for one in family.resources
+                if not one.parameters
             ]
         return types.ListResourcesResult(resources=found)
 
     async def templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
+        offer = self._clients(ctx).offer
         found = [
-            types.ResourceTemplate(
-                uri_template=f"{ALL}/{family.spaces.path}",
-                name=f"{family.name}-events",
-                title=family.spaces.title,
-                description=family.spaces.description,
-                mime_type="application/json",
-            )
-            for family in self._clients(ctx).offer.families
-            if not family.spaces.single
+            _template(f"{ALL}/{one.path}", f"{family.name}-events", one.title, one.description)
+            for family in offer.families
+            if not (one := family.spaces).single
+        ]
+        found += [
+            _template(one.uri, one.name, one.title, one.description)
+            for one in offer.templates.values()
         ]
         return types.ListResourceTemplatesResult(resource_templates=found)
 
@@ -192,15 +196,20 @@ class Resources:
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         calls, offer = self._clients(ctx)
-        space, offered = _space(offer, params.uri), offer.resources.get(params.uri)
+        space, offered = _space(offer, params.uri), offer.resource(params.uri)
         try:
             if offered is None:
                 text = await _newest(calls, space)
             else:
-                answer = await calls.call(offered.tool, {}, client=client_name(ctx))
+                resource, arguments = offered
+                answer = await calls.call(resource.tool, arguments, client=client_name(ctx))
                 text = answer.reply
+                if answer.refused:
+                    raise Refused(str(msgspec.json.decode(text)["error"]))
         except Refused as refused:
-            raise MCPError(types.INVALID_PARAMS, refused.sentence) from None
+            raise MCPError(
+                types.INVALID_PARAMS, refused.sentence, {"uri": params.uri[:MAX_SHOWN]}
+            ) from None
         except Unavailable as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         contents = types.TextResourceContents(
@@ -288,18 +297,38 @@ def _space(offer: Offer, uri: str) -> str | None:
     """The space whose changes a resource shows; None for all of them."""
     if uri == ALL:
         return None
-    if uri in offer.resources:
-        return offer.resources[uri].space
+    found = offer.resource(uri)
+    if found is not None:
+        return found[0].space
     space = unquote(uri.removeprefix(f"{ALL}/"))
     names = {family.name for family in offer.families}
     if not uri.startswith(f"{ALL}/") or space.partition("/")[0] not in names:
         paths = [family.spaces.path for family in offer.families]
-        known = [ALL, *(f"{ALL}/{path}" for path in paths), *offer.resources]
+        known = [ALL, *(f"{ALL}/{path}" for path in paths), *offer.resources, *offer.templates]
         raise MCPError(
             types.INVALID_PARAMS,
-            f"There is no resource {uri[:140]!r}; there are {', '.join(known)}",
+            f"There is no resource {uri[:MAX_SHOWN]!r}; there are {', '.join(known)}",
+            {"uri": uri[:MAX_SHOWN]},
         )
     return space
+
+
+def template_families(offer: Offer) -> dict[str, list[Family]]:
+    """By the template, whose it is."""
+    found = {f"{ALL}/{one.spaces.path}": [one] for one in offer.families if not one.spaces.single}
+    for family in offer.families:
+        found |= {one.uri: [family] for one in family.resources if one.parameters}
+    return found
+
+
+def _template(uri: str, name: str, title: str, description: str) -> types.ResourceTemplate:
+    return types.ResourceTemplate(
+        uri_template=uri,
+        name=name,
+        title=title,
+        description=description,
+        mime_type="application/json",
+    )
 
 
 def _resource(uri: str, name: str, title: str, description: str) -> types.Resource:

@@ -56,7 +56,9 @@ class Initialize(msgspec.Struct):
 _initialize = msgspec.json.Decoder(Initialize)
 
 
-def greeting(line: bytes, families: Families) -> tuple[int | str, bytes] | None:
+def greeting(
+    line: bytes, families: Families, *, read_only: bool = False
+) -> tuple[int | str, bytes] | None:
     """The id and the answer for a well-formed `initialize`; None for any other message."""
     if len(line) > MAX_OTHER_BYTES:
         return None
@@ -70,6 +72,8 @@ def greeting(line: bytes, families: Families) -> tuple[int | str, bytes] | None:
     result = {
         "protocolVersion": version,
         "capabilities": {
+            "completions": {},
+            "prompts": {"listChanged": False},
             "resources": {"subscribe": True, "listChanged": False},
             "tools": {"listChanged": False},
         },
@@ -78,7 +82,7 @@ def greeting(line: bytes, families: Families) -> tuple[int | str, bytes] | None:
             "title": identity.TITLE,
             "version": identity.VERSION,
         },
-        "instructions": identity.instructions(families),
+        "instructions": identity.instructions(families, read_only=read_only),
     }
     reply = {"jsonrpc": "2.0", "id": asked.id, "result": result}
     return asked.id, msgspec.json.encode(reply) + b"\n"
@@ -89,10 +93,12 @@ async def serve(
     lines: Lines,
     output: Output,
     families: Families,
+    *,
+    read_only: bool = False,
 ) -> None:
     """Serve one client, who is offered `families`, until it is gone. `open_calls` is awaited once
     the client is greeted, or beside waiting for it."""
-    meeting = asyncio.create_task(_meet(lines, output, families))
+    meeting = asyncio.create_task(_meet(lines, output, families, read_only))
     await asyncio.wait([meeting], timeout=HEAD_START_S)
     preparing = asyncio.create_task(_prepare(open_calls))
     first, greeted = await meeting
@@ -109,11 +115,13 @@ async def serve(
 
 
 async def _meet(
-    lines: Lines, output: Output, families: Families
+    lines: Lines, output: Output, families: Families, read_only: bool
 ) -> tuple[bytes | Raw | None, int | str | None]:
     """The first message, and its id if it has been answered."""
     first = await lines.next()
-    greeted = greeting(first, families) if isinstance(first, bytes) else None
+    greeted = None
+    if isinstance(first, bytes):
+        greeted = greeting(first, families, read_only=read_only)
     if greeted is None:
         return first, None
     await output.write(greeted[1])
@@ -171,7 +179,7 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
 
         logs.to_stderr()
         catalogue = await asyncio.to_thread(load, families)
-        offer = Offer(catalogue, settings.families)
+        offer = Offer(catalogue, settings.families, read_only=settings.read_only)
         service = SharedService(settings, catalogue)
         await service.start()
         calls = Calls(
@@ -183,7 +191,8 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
         return calls, offer
 
     try:
-        await serve(open_calls, lines, output, named(families, settings.families))
+        offered = named(families, settings.families)
+        await serve(open_calls, lines, output, offered, read_only=settings.read_only)
     finally:
         if service is not None:
             await service.close()

@@ -21,7 +21,9 @@ from mnemolog.events.log import Log
 from mnemolog.infra.settings import Settings, qdrant_api_key
 from mnemolog.projections.state.store import PartitionState
 from mnemolog.services.api import (
+    MAX_NAMES,
     Answer,
+    Begun,
     Event,
     Follow,
     Progress,
@@ -257,6 +259,23 @@ class Node(ABC):
         if request.consistency == "strong":
             place[partition] = max(place.get(partition, 0), await self._newest(partition))
         await reached(place, self._shows, self._newest, self.settings.call_timeout_s)
+
+    async def names(self, begun: Begun) -> list[str]:
+        """From all partitions: the names of spaces are spread over them."""
+        family = self.catalogue.families.get(begun.family)
+        complete = None if family is None else family.completes.get(begun.argument)
+        if complete is None:
+            return []
+
+        def look() -> list[str]:
+            found: set[str] = set()
+            with self.using.shared():
+                for state in self.projections.states:
+                    view = state.reader()
+                    found.update(complete(view, begun.tenant, begun.text, MAX_NAMES + 1))
+            return sorted(found)[: MAX_NAMES + 1]
+
+        return await asyncio.get_running_loop().run_in_executor(self.answering.threads, look)
 
     # --- how it is -------------------------------------------------------------------------------
 

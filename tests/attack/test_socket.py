@@ -19,7 +19,7 @@ import platformdirs
 import pytest
 
 from mnemolog.infra.settings import SettingsError
-from mnemolog.services.api import Answer, Files, Follow, Request, Unavailable
+from mnemolog.services.api import Answer, Begun, Files, Follow, Request, Unavailable
 from mnemolog.services.families.graph.answering import exports
 from mnemolog.services.families.graph.deciding import imports
 from mnemolog.services.node.sharing import wire
@@ -260,6 +260,32 @@ def test_a_guest_follows_its_own_tenant_alone(holder: Stdio) -> None:
 
     with pytest.raises(Unavailable, match="no gateway"):
         asyncio.run(follow())
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        Begun(tenant="default/robot", family="robot", argument="collection"),
+        Begun(family="robot", argument="collection", text="x" * 2000),
+        Begun(family="robot" * 500, argument="collection"),
+    ],
+    ids=["tenant", "text", "family"],
+)
+def test_a_guest_is_told_the_names_of_its_tenant_alone(holder: Stdio, begun: Begun) -> None:
+    async def names(begun: Begun) -> list[str]:
+        guest = await Guest.connect(holder.data, PATIENCE_S)
+        assert guest is not None
+        try:
+            return await guest.names(begun)
+        finally:
+            await guest.close()
+
+    with pytest.raises(Unavailable, match="no gateway"):
+        asyncio.run(names(begun))
+    good = Begun(family="robot", argument="collection", text="def")
+    assert asyncio.run(names(good)) == ["default"]
+    for family, argument in (("robot", "colour"), ("cooking", "collection")):
+        assert asyncio.run(names(Begun(family=family, argument=argument))) == []
 
 
 def test_more_questions_than_are_looked_into_at_once_wait(holder: Stdio) -> None:

@@ -103,8 +103,7 @@ def test_the_documented_example(
             (entity,) = nodes.structured_content["entities"]
             assert entity["observations"] == [f"observación 3.{i}" for i in range(3)]
         size = path.stat().st_size
-        if transport == "stdio":
-            assert told[-1] == (size, size)
+        assert told[-1] == (size, size)
 
     with reached(
         transport, tmp_path / "data", lambda: request.getfixturevalue("broker"), *WORDS_ONLY
@@ -124,6 +123,9 @@ def test_over_http_only_the_import_directory(own_server: Server, tmp_path: Path)
     assert "There is no file 'm.jsonl'" in client.refused("migrate", {"source_path": "m.jsonl"})
     memory_file(root / "m.jsonl")
     assert counts(client.ok("migrate", {"source_path": "m.jsonl"})) == [32, 37, 0, 2]
+    # A client that takes no stream gets one answer, whatever it asks to be told.
+    again = client.ok("migrate", {"source_path": "m.jsonl"}, {"progressToken": 1})
+    assert counts(again) == [32, 37, 0, 2]
     log = run("audit", "log", "--refused", "--json", "--data", str(tmp_path / "data")).stdout
     assert log.count("Over HTTP only files") == 5
 

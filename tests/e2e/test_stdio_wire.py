@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.api import Answer, Begun, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import Calls, encode
@@ -58,6 +58,9 @@ class Recorder:
             reply = json.dumps({"error": request.truncated.reason}).encode()
             return Answer(reply=reply, refused=True)
         return Answer(reply=json.dumps({"number": number}).encode(), position="0:7")
+
+    async def names(self, begun: Begun) -> list[str]:
+        raise NotImplementedError
 
     async def health(self) -> Message:
         return {}

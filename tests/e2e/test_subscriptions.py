@@ -104,8 +104,12 @@ def test_resources(way: tuple[Any, str], collection: str) -> None:
             assert page == asked.structured_content
             whole = await read(client, GRAPH)
             assert whole == (await client.call_tool("read_graph", {})).structured_content
-            (template,) = (await client.list_resource_templates()).resource_templates
-            assert template.uri_template == f"{EVENTS}/robot/{{collection}}"
+            templates = (await client.list_resource_templates()).resource_templates
+            assert [one.uri_template for one in templates] == [
+                f"{EVENTS}/robot/{{collection}}",
+                "memory://entities/{entity}",
+                "memory://episodes/domains/{domain}",
+            ]
             uri = f"{EVENTS}/robot/{collection}"
             assert (await read(client, uri))["events"] == []
             said = [await learn(client, collection, number) for number in range(3)]

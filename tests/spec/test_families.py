@@ -26,6 +26,7 @@ from mnemolog.services.decider.tool import Tool
 from mnemolog.services.families import FAMILIES
 from mnemolog.services.family import Family, Resource
 from mnemolog.services.late import Queue, Sweep
+from mnemolog.services.prompts import BEFORE, Prompt, step
 from mnemolog.services.told import ThingKind
 from tests.notes.family import FAMILY as NOTES
 from tests.notes.language import NotesRead, NoteTaken
@@ -211,6 +212,17 @@ def test_a_resource_is_what_a_read_of_the_family_answers(tool: str) -> None:
         f"notes://x: {tool} is no read of notes",
         lambda: replace(NOTES, resources=(*NOTES.resources, resource(tool))),
     )
+
+
+@pytest.mark.parametrize("tool", ["find_noten", "read_graph"])
+def test_a_prompt_is_about_the_tools_of_the_family(tool: str) -> None:
+    prompt = Prompt(moment=BEFORE, steps=(step("Look it up.", "find_notes", tool),))
+    refused(
+        f"before_task: notes has no tool {tool}",
+        lambda: replace(NOTES, prompts=(prompt,)),
+    )
+    whole = Prompt(moment=BEFORE, steps=(step("Look it up.", "find_notes"),))
+    assert replace(NOTES, prompts=(whole,)).prompts == (whole,)
 
 
 @pytest.mark.parametrize("late", [queue("note", tool="take_note"), sweep("take_note"), sweep("x")])

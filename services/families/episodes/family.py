@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from mnemolog.events import episodes as asked
 from mnemolog.projections.episodes import PROJECTION, provided
-from mnemolog.projections.episodes.state import DESCRIBED, EPISODE, PATTERN, episodes_space
+from mnemolog.projections.episodes.state import (
+    DESCRIBED,
+    EPISODE,
+    PATTERN,
+    domains,
+    episodes_space,
+)
 from mnemolog.services.families.episodes import INTRODUCTION, NAME
 from mnemolog.services.families.episodes.describing import describe, provide
 from mnemolog.services.families.episodes.problems import STORAGE, TIMEOUT, in_codes
+from mnemolog.services.families.episodes.prompts import DOMAIN, PROMPTS
 from mnemolog.services.families.episodes.rules import EpisodeRules
 from mnemolog.services.families.episodes.told import THINGS
 from mnemolog.services.families.episodes.tools import TOOLS
@@ -41,8 +48,19 @@ FAMILY = Family(
             tool="batch_query_episodes",
             space=NAME,
         ),
+        Resource(
+            uri="memory://episodes/domains/{domain}",
+            name="domain",
+            title="Episodes of a domain",
+            description="The newest episodes of a domain as batch_query_episodes gives them.",
+            tool="batch_query_episodes",
+            space=NAME,
+            arguments=lambda given: {"filter": {"domain": given["domain"]}},
+        ),
     ),
     things=THINGS,
+    prompts=PROMPTS,
+    completes={DOMAIN.name: domains},
     refusal=in_codes,
     codes=Codes(unavailable=STORAGE, timed_out=TIMEOUT),
     late=(

@@ -8,7 +8,7 @@ from mnemolog.events import graph
 from mnemolog.events.envelope import Call
 from mnemolog.projections.graph import PROJECTION, meaning
 from mnemolog.projections.graph.meaning import ENTITY, REFLECTION
-from mnemolog.projections.graph.state import graph_space
+from mnemolog.projections.graph.state import entity_names, graph_space
 from mnemolog.services.decider.tool import Edge, Place, adds, destroys, reads
 from mnemolog.services.families.graph import INTRODUCTION, NAME
 from mnemolog.services.families.graph.answering import examining, exports, nodes, semantic, upkeep
@@ -21,6 +21,8 @@ from mnemolog.services.families.graph.deciding import (
     splits,
 )
 from mnemolog.services.families.graph.describing import describe
+from mnemolog.services.families.graph.prompts import ENTITY as ENTITY_NAME
+from mnemolog.services.families.graph.prompts import PROMPTS
 from mnemolog.services.families.graph.replies import show_changed
 from mnemolog.services.families.graph.rules import GraphRules
 from mnemolog.services.families.graph.told import THINGS
@@ -246,8 +248,19 @@ FAMILY = Family(
             tool="read_graph",
             space=NAME,
         ),
+        Resource(
+            uri="memory://entities/{entity}",
+            name="entity",
+            title="An entity",
+            description="An entity with its observations and relations, as open_nodes gives it.",
+            tool="open_nodes",
+            space=NAME,
+            arguments=lambda given: {"names": [given["entity"]]},
+        ),
     ),
     things=THINGS,
+    prompts=PROMPTS,
+    completes={ENTITY_NAME.name: entity_names},
     late=(
         Queue(
             kinds=(ENTITY, REFLECTION),

@@ -12,6 +12,7 @@ from mnemolog.services.decider.tool import Place, adds, destroys, reads
 from mnemolog.services.families.robot import INTRODUCTION, NAME
 from mnemolog.services.families.robot.answering.recall import answer_recall
 from mnemolog.services.families.robot.deciding import access, embed, memories, sessions
+from mnemolog.services.families.robot.prompts import COLLECTION, PROMPTS
 from mnemolog.services.families.robot.rules import RobotRules
 from mnemolog.services.families.robot.told import THINGS
 from mnemolog.services.family import Family, Spaces
@@ -115,6 +116,8 @@ FAMILY = Family(
     ),
     rules=RobotRules(),
     things=THINGS,
+    prompts=PROMPTS,
+    completes={COLLECTION.name: state.collections},
     late=(
         Sweep(
             tool=embed.NAME, page=_without_vector, count=state.count_without_vector, ask=embed.ask

@@ -9,7 +9,7 @@ from typing import Any
 from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.infra.log.kafka_way import way_of
 from mnemolog.infra.settings import Settings, SettingsError
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.api import Answer, Begun, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.embedding.embedding import model_of
 from mnemolog.services.node.kafka.logs import SyncLog
@@ -62,6 +62,9 @@ class ProjectorNode:
 
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         raise Unavailable("This process is a projector and tells no events; ask a gateway")
+
+    async def names(self, begun: Begun) -> list[str]:
+        raise Unavailable("This process is a projector and knows no names; ask a gateway")
 
     async def health(self) -> dict[str, Any]:
         reasons = [one for one in (self._feeder.failed, self._feeder.away) if one]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
 from mnemolog.events.ids import is_tenant
-from mnemolog.services.api import Files, Follow, Request, Unavailable
+from mnemolog.services.api import Begun, Files, Follow, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.sharing.wire import Peer
 
@@ -43,6 +43,12 @@ def entitled_follow(follow: Follow) -> Follow:
     _check_tenant(follow.tenant)
     _check(len(follow.space or "") <= MAX_TEXT and len(follow.after or "") <= MAX_POSITION)
     return follow
+
+
+def entitled_names(begun: Begun) -> Begun:
+    _check_tenant(begun.tenant)
+    _check(all(len(text) <= MAX_TEXT for text in (begun.family, begun.argument, begun.text)))
+    return begun
 
 
 def _files(given: Files | None, guest: Peer) -> Files | None:

@@ -15,6 +15,7 @@ import structlog
 from mnemolog.events.arguments import Refused
 from mnemolog.services.api import (
     Answer,
+    Begun,
     Event,
     Follow,
     Progress,
@@ -105,6 +106,9 @@ class Guest:
 
     async def health(self) -> dict[str, Any]:
         return (await self._ask(op="health")).result or {}
+
+    async def names(self, begun: Begun) -> list[str]:
+        return (await self._ask(op="names", begun=begun)).names or []
 
     async def rebuild(self, verify: bool, progress: Callable[[int, int], None]) -> dict[str, Any]:
         return (await self._ask(progress, op="rebuild", verify=verify)).result or {}

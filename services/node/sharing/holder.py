@@ -15,13 +15,26 @@ import structlog
 from mnemolog.events.arguments import Refused
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.settings import Settings
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, TimedOut, Unavailable
+from mnemolog.services.api import (
+    Answer,
+    Begun,
+    Event,
+    Follow,
+    Progress,
+    Request,
+    TimedOut,
+    Unavailable,
+)
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.failing import ENDING, Complaints, told
 from mnemolog.services.node.following.rebuild import rebuild_live
 from mnemolog.services.node.kafka.logs import with_its_log
 from mnemolog.services.node.node import Node
-from mnemolog.services.node.sharing.entitled import entitled_call, entitled_follow
+from mnemolog.services.node.sharing.entitled import (
+    entitled_call,
+    entitled_follow,
+    entitled_names,
+)
 from mnemolog.services.node.sharing.lock import DirectoryLock
 from mnemolog.services.node.sharing.wire import (
     EVERYTHING,
@@ -110,6 +123,9 @@ class Holder:
 
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         return self.node.events(follow)
+
+    async def names(self, begun: Begun) -> list[str]:
+        return await self.node.names(begun)
 
     async def close(self) -> None:
         """Calls that were taken are decided; guests find another holder."""
@@ -260,6 +276,8 @@ class Holder:
             answer.answer = await self.call(request, _teller(ask, writer))
         elif ask.op == "health":
             answer.result = await self.health()
+        elif ask.op == "names" and ask.begun is not None:
+            answer.names = await self.names(entitled_names(ask.begun))
         elif ask.op == "rebuild":
             answer.result = await self._rebuild(ask, writer)
         else:

@@ -19,7 +19,7 @@ import structlog
 from mnemolog.events.log import LogError
 from mnemolog.infra.settings import Settings, SettingsError
 from mnemolog.projections.state.store import StateError
-from mnemolog.services.api import Answer, Event, Follow, Progress, Request, Unavailable
+from mnemolog.services.api import Answer, Begun, Event, Follow, Progress, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.failing import ENDING, Complaints, disk_is_full, told
 from mnemolog.services.node.sharing.guest import Guest, HolderLost
@@ -84,6 +84,9 @@ class SharedService:
                 return
             except HolderLost:
                 self._lose(way)
+
+    async def names(self, begun: Begun) -> list[str]:
+        return await self._through(lambda way: way.names(begun))
 
     @property
     def holder(self) -> Holder | None:

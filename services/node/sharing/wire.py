@@ -16,7 +16,7 @@ import msgspec
 import platformdirs
 
 from mnemolog.infra.directory import own_directory
-from mnemolog.services.api import Answer, Event, Follow, Request
+from mnemolog.services.api import Answer, Begun, Event, Follow, Request
 
 MAX_ASK = 2 * 1024 * 1024
 """Twice what the arguments of a call may have."""
@@ -32,13 +32,15 @@ _XUCRED_BYTES = 76
 
 
 class Ask(msgspec.Struct, omit_defaults=True):
-    """`op` is `call`, `health`, `rebuild` or `events`; `stop` ends the events of the same id."""
+    """`op` is `call`, `health`, `names`, `rebuild` or `events`; `stop` ends the events of the same
+    id."""
 
     id: int
     op: str
     request: Request | None = None
     verify: bool = False
     follow: Follow | None = None
+    begun: Begun | None = None
 
 
 class Told(msgspec.Struct, omit_defaults=True):
@@ -54,6 +56,7 @@ class Told(msgspec.Struct, omit_defaults=True):
     progress: tuple[int, int] | None = None
     event: Event | None = None
     refused: str | None = None
+    names: list[str] | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
