@@ -29,6 +29,11 @@ _ALL_S: Final = 15.0
 _log = logging.getLogger("mnemolog.kafka")
 
 
+def _without_requests(record: logging.LogRecord) -> bool:
+    """Where everything is logged, the client logs what it sends: by PLAIN, the password."""
+    return record.levelno > logging.DEBUG
+
+
 class Way:
     """How brokers are reached, whichever they are."""
 
@@ -44,8 +49,7 @@ class Way:
         self.username = username
         self._password = password
         if mechanism is not None:
-            # Where everything is logged, the client logs what it sends: by PLAIN, the password.
-            logging.getLogger("aiokafka.conn").setLevel(logging.INFO)
+            logging.getLogger("aiokafka.conn").addFilter(_without_requests)
 
     def __repr__(self) -> str:
         return f"<the way to Kafka by {self.protocol}>"

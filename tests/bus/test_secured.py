@@ -130,6 +130,7 @@ def test_two_nodes_with_a_password_each_by_its_mechanism(
     for one in nodes:
         told.append(shown_by(one))
         assert one.stop() == 0, one.errors.read_text()
+        assert "Authenticated" not in one.errors.read_text(), "nothing to fill the log with"
     for name in names:
         again = begin(name)
         knows(again.client(), LESSON)
