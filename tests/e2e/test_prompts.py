@@ -137,6 +137,11 @@ async def complete(client: mcp.Client) -> None:
         assert refused.value.code == -32602
     (read,) = (await client.read_resource("memory://entities/Cup%20007")).contents
     assert '"Cup 007"' in read.text  # type: ignore[union-attr]
+    for wrong in (f"memory://episodes/domains/{'x' * 1000}", "memory://entities/a/b"):
+        with pytest.raises(mcp.MCPError) as refused:
+            await client.read_resource(wrong)
+        assert refused.value.code == -32602
+        assert refused.value.error.data == {"uri": wrong[:140]}
     (read,) = (await client.read_resource("memory://episodes/domains/data")).contents
     assert '"data"' in read.text and '"web-ui"' not in read.text  # type: ignore[union-attr]
 
