@@ -148,6 +148,21 @@ def episodes(view: View, space: int, numbers: Collection[int]) -> dict[int, Epis
     return {row[0]: Episode(*row) for row in view.all(sql, *numbers, space)}
 
 
+class Kind(msgspec.Struct, frozen=True):
+    """What an episode is weighed and filtered by."""
+
+    id: int
+    domain: str
+    task_type: str
+
+
+def kinds(view: View, space: int, numbers: Collection[int]) -> list[Kind]:
+    """As `episodes`, without the bulk of them."""
+    # The plus keeps SQLite from going through an index of the space, all of it.
+    sql = f"SELECT id, domain, task_type FROM episode WHERE id IN ({marks(numbers)}) AND +space = ?"
+    return [Kind(*row) for row in view.all(sql, *numbers, space)]
+
+
 def episodes_called(view: View, space: int | None, uuids: Collection[str]) -> dict[str, Episode]:
     """By their own ids, those that there are."""
     sql = f"SELECT * FROM episode WHERE space = ? AND uuid IN ({marks(uuids)})"

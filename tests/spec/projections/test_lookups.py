@@ -27,6 +27,7 @@ def wanted(numbers: Sequence[int]) -> Wanted:
 
 LOOKUPS: dict[str, Lookup] = {
     "episodes": lambda view, numbers: state.episodes(view, SPACE, numbers),
+    "kinds": lambda view, numbers: state.kinds(view, SPACE, numbers),
     "found": lambda view, numbers: state.found(view, SPACE, wanted(numbers), "newest", 5),
     "count": lambda view, numbers: state.count(view, SPACE, wanted(numbers)),
     "totals": lambda view, numbers: state.totals(view, SPACE, wanted(numbers)),

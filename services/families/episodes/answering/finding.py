@@ -55,7 +55,8 @@ class Search(msgspec.Struct, frozen=True):
     vector: Callable[[], Vector] | None
     choice: Choice | None = None
 
-    def legs(self, fetch: int) -> Legs:
+    def legs(self, fetch: int, *, near_alone: bool = False) -> Legs:
+        """`near_alone`: how similar that is which words alone found does not matter."""
         place = index_space(self.space, self.kind)
         by_words = self.reader.text.search(place, self.query, fetch)
         if self.choice is not None:
@@ -65,7 +66,8 @@ class Search(msgspec.Struct, frozen=True):
         if found is None:
             return Legs(words, [], None)
         vector, hits = found
-        similar = self._similar(vector, {*words, *(hit.id for hit in hits)})
+        also = () if near_alone else words
+        similar = self._similar(vector, {*also, *(hit.id for hit in hits)})
         near = sorted(
             (hit.id for hit in hits if hit.id in similar),
             key=lambda number: (-similar[number], -number),
