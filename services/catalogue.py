@@ -70,14 +70,17 @@ class Catalogue:
                 raise Refused(f"Unknown tool {call.tool[:64]!r}", code=UNKNOWN_TOOL)
             args = parse(tool.arguments, call.arguments)
         except Refused as error:
-            refused = error
-            if tool is not None and refused.code is None:
-                refused = self.family_of[call.tool].refusal(refused)
+            refused = self.refusal(call.tool, error)
             return Asked(call, partition_of_space(call.space, partitions), tool, refused=refused)
         place = tool.place(call.tenant, args)
         if call.space != place.space:
             call = msgspec.structs.replace(call, space=place.space)
         return Asked(call, place.partition(partitions), tool, args)
+
+    def refusal(self, tool: str, refused: Refused) -> Refused:
+        """In the form in which the tool's family refuses; one that has a code has a form."""
+        family = self.family_of.get(tool)
+        return refused if family is None or refused.code is not None else family.refusal(refused)
 
     def space_named(self, tenant: str, name: str) -> str:
         """The key of a space from the name that callers know it by."""

@@ -205,7 +205,8 @@ def used(view: View, space: int, ids: Collection[int]) -> dict[int, Used]:
     """Those of `ids` that are in the space. Relations are counted as far as they matter."""
     rows = view.all(
         "SELECT id, name, type, version, access_count, access_days, accessed_at_us FROM entity"
-        f" WHERE id IN ({marks(ids)}) AND space = ?",
+        # The plus keeps SQLite from going through an index of the space, all of it.
+        f" WHERE id IN ({marks(ids)}) AND +space = ?",
         *ids,
         space,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Answered
-from mnemolog.projections.ports import IndexDamaged, VectorsAway
+from mnemolog.projections.ports import Choice, IndexDamaged, VectorsAway
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.host import Host
@@ -45,18 +45,19 @@ class Answering:
         loop, tool, embedding = asyncio.get_running_loop(), asked.tool, self._host.embedding
         assert tool is not None
         threads = self._heavy if tool.heavy else self.threads
-        if tool.asks is not None and self._host.catalogue.provided:
-            await loop.run_in_executor(self._ahead, self._ask_ahead, asked, tool.asks(asked.args))
-        if not tool.awaits:
-            return _there(await loop.run_in_executor(threads, self._read, asked, True))
-        if embedding.embedder.status == "loading":
+        if tool.awaits and embedding.embedder.status == "loading":
             await loop.run_in_executor(threads, embedding.wait_for_model)
+        text = None if tool.asks is None else tool.asks(asked.args)
         until_s, pause_s = time.monotonic() + self._describe_wait_s, 0.001
         while True:
-            last = time.monotonic() >= until_s
-            answer = await loop.run_in_executor(threads, self._read, asked, last)
-            if answer is not None:
-                return answer
+            last = not tool.awaits or time.monotonic() >= until_s
+            found = await loop.run_in_executor(threads, self._read, asked, last, text is not None)
+            if isinstance(found, Answer):
+                return found
+            if found is not None and text is not None:
+                await loop.run_in_executor(self._ahead, self._ask_ahead, found, text)
+                text, until_s = None, time.monotonic() + self._describe_wait_s
+                continue
             await asyncio.sleep(pause_s)
             pause_s = min(0.02, pause_s * 1.5)
 
@@ -84,24 +85,33 @@ class Answering:
         self._heavy.shutdown(cancel_futures=True)
         self._ahead.shutdown(cancel_futures=True)
 
-    def _ask_ahead(self, asked: Asked, text: str) -> None:
-        """Have the query's vector made, if the space has a model of its own; whoever answers then
-        finds it at hand, or learns at once that there is none."""
+    def _elsewhere(self, asked: Asked) -> list[Choice]:
+        """The models that the call's space is configured for, but for the service's own."""
         host = self._host
+        own = host.embedding.named
         with host.using.shared():
             view = host.projections.states[asked.partition].reader()
             found = [one.choice(view, asked.call.space) for one in host.catalogue.provided]
-        for choice in found:
-            if choice is not None and choice.name:
-                with suppress(VectorsAway):
-                    host.models.query(choice, text)
+        usual = ("", None if own is None else own.name)
+        return [one for one in found if one is not None and one.name not in usual]
+
+    def _ask_ahead(self, choices: Sequence[Choice], text: str) -> None:
+        """Have the query's vector made; whoever answers then finds it at hand, or learns at once
+        that there is none."""
+        for choice in choices:
+            with suppress(VectorsAway):
+                self._host.models.query(choice, text)
 
     def _try(self, asked: Asked) -> None:
         self._found(asked, last=True)
 
-    def _read(self, asked: Asked, last: bool) -> Answer | None:
+    def _read(self, asked: Asked, last: bool, looks: bool) -> Answer | list[Choice] | None:
         """Answer from the projections, then have the call recorded with what it returned. None:
-        what the tool awaits is not there yet, and this is not the `last` time it is asked."""
+        what the tool awaits is not there yet, and this is not the `last` time it is asked. What
+        `looks` for a text is not answered where the space has other models: they are to be asked
+        for the vector first."""
+        if looks and (choices := self._elsewhere(asked)):
+            return choices
         found = self._found(asked, last)
         if found is None:
             return None
@@ -160,8 +170,3 @@ class Answering:
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         answered = Answered(ids=read.ids, mode=read.mode, ms=took_ms)
         return Answer(reply=reply, position=f"{partition}:{position}"), answered
-
-
-def _there(answer: Answer | None) -> Answer:
-    assert answer is not None
-    return answer

@@ -206,7 +206,7 @@ class Node(ABC):
                 with self.condition.met("read", asked):
                     return await self._answered(asked)
         except Refused as refused:
-            asked = _refused(asked, refused)
+            asked = _refused(asked, self.catalogue.refusal(request.tool, refused))
         with self.condition.met("write"):
             if asked.refused is None and asked.tool is not None and asked.tool.carry_out:
                 asked = await self._carried_out(asked, request, progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,17 @@ import pytest
 
 from mnemolog.infra.embedder.onnx import OnnxEmbedder
 from mnemolog.projections.graph import state
-from mnemolog.projections.ports import Vector
+from mnemolog.projections.ports import Choice, Vector
 from mnemolog.projections.state import store
 from mnemolog.projections.state.view import View
 from mnemolog.services.api import Answer
 from mnemolog.services.node import answering
 from mnemolog.services.node.embedded import worker
+from mnemolog.services.node.embedding.chosen import ChosenModels
 from tests.contract.test_feed import PATIENCE_S, Node, run
+from tests.embedding_server import EmbeddingServer
+
+VALIDATION = -32005
 
 
 def body(answer: Answer) -> dict[str, Any]:
@@ -72,6 +77,70 @@ def test_an_answer_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert accesses(node, "A") == before + 1  # The one that was answered, put on the log late.
 
     run(tmp_path, test)
+
+
+def test_what_the_node_refuses_has_the_form_of_the_tools_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever calls a tool of episodes was promised a code and the field that is wrong."""
+
+    async def test(node: Node) -> None:
+        long = {"task_description": "x" * 500, "domain": "shop", "task_type": "testing"}
+        await node.call("create_episode", **long)
+        monkeypatch.setattr(answering, "MAX_REPLY_BYTES", 300)
+        answer = await node.call("query_memory", query="x", domain="shop")
+        assert (answer.refused, answer.code) == (True, VALIDATION)
+        told = body(answer)
+        assert "bytes; at most 300 are given at a time: ask for less" in told["issue"]
+        assert told["error"] == f"Validation error: {told['issue']}"
+
+    run(tmp_path, test)
+
+
+SEARCHES: dict[str, dict[str, Any]] = {
+    "query_memory": {"query": "one", "domain": "shop"},
+    "query_semantic_memory": {"query": "two"},
+    "search_patterns": {"query": "three", "domain": "shop"},
+    "recommend_patterns": {"task_description": "four", "domain": "shop", "tags": ["five"]},
+}
+
+
+@pytest.mark.parametrize("tool", SEARCHES)
+def test_a_provider_is_asked_for_the_vector_of_a_query_before_a_reader_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    """And where a space has no other model, nothing is asked beforehand."""
+    provider, asking = EmbeddingServer(), list[str]()
+    real = ChosenModels.query
+
+    def query(models: ChosenModels, choice: Choice, text: str) -> Vector | None:
+        asking.append(threading.current_thread().name)
+        return real(models, choice, text)
+
+    monkeypatch.setattr(ChosenModels, "query", query)
+    monkeypatch.setenv("SPARE_API_KEY", "any")
+
+    async def test(node: Node) -> None:
+        await node.call("create_episode", task_description="x", domain="shop", task_type="testing")
+        await node.call(tool, **SEARCHES[tool])
+        assert not [one for one in threading.enumerate() if one.name.startswith("ask-ahead")]
+        there = {"provider": "openai", "model": "words", "base_url": f"{provider.url}/v1"}
+        made = await node.call("configure_embeddings", **there, api_key_env="SPARE_API_KEY")
+        assert not made.refused, made
+        asked = len(provider.asked)
+        answer = await node.call(tool, **SEARCHES[tool])
+        assert not answer.refused, answer
+        first, *more = asking
+        assert first.startswith("ask-ahead"), asking
+        assert more and all(one.startswith("read") for one in more), asking
+        queries = [one for _, _, body in provider.asked[asked:] for one in body["input"]]
+        text = next(iter(SEARCHES[tool].values()))
+        assert len([one for one in queries if one.startswith(text)]) == 1, queries
+
+    try:
+        run(tmp_path, test, embedding_hosts=provider.host, describe_wait_s=0.1)
+    finally:
+        provider.close()
 
 
 def test_who_reads_faster_than_it_is_recorded_waits(

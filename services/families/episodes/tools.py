@@ -74,7 +74,12 @@ EPISODES = (
 PATTERNS = (
     _analyses("analyze_patterns", asked.AnalyzePatterns, patterns.answer_analyze),
     _reads("search_patterns", asked.SearchPatterns, patterns.answer_search, asks=_query),
-    _reads("recommend_patterns", asked.RecommendPatterns, patterns.answer_recommend),
+    _reads(
+        "recommend_patterns",
+        asked.RecommendPatterns,
+        patterns.answer_recommend,
+        asks=patterns.asked_for,
+    ),
     _analyses(
         "advanced_pattern_analysis",
         asked.AdvancedPatternAnalysis,

@@ -19,6 +19,6 @@ def episodes(tmp_path: Path) -> Iterator[Episodes]:
 @pytest.fixture
 def by_words(tmp_path: Path) -> Iterator[Episodes]:
     """No episode yet, and no model."""
-    episodes = Episodes(tmp_path, has_model=False)
+    episodes = Episodes(tmp_path, model=None)
     yield episodes
     episodes.close()

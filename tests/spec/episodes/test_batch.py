@@ -10,6 +10,8 @@ import pytest
 from mnemolog.services.families.episodes.answering import batch
 from tests.spec.given import Ask, ask, days
 from tests.spec.given_episodes import (
+    NOBODY,
+    VALIDATION,
     Episodes,
     Reply,
     delete,
@@ -20,9 +22,6 @@ from tests.spec.given_episodes import (
     succeeded,
     task,
 )
-
-VALIDATION = -32005
-NOBODY = "00000000-0000-8000-8000-000000000000"
 
 
 def query(**more: Any) -> Ask:

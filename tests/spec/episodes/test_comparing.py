@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from tests.spec.given import Ask, ask, days
-from tests.spec.given_episodes import Episodes, failed, step, succeeded, task
-
-VALIDATION, NOT_THERE = -32005, -32004
-NOBODY = "00000000-0000-8000-8000-000000000000"
+from tests.spec.given_episodes import (
+    NOBODY,
+    NOT_FOUND,
+    VALIDATION,
+    Episodes,
+    failed,
+    step,
+    succeeded,
+    task,
+)
 
 
 def compare(*episode_ids: str, **more: Any) -> Ask:
@@ -140,8 +146,8 @@ def test_the_same_twice_is_one(episodes: Episodes, two: tuple[str, str]) -> None
 
 
 def test_what_is_not_there_is_not_found(episodes: Episodes, two: tuple[str, str]) -> None:
-    episodes.when(compare(two[0], NOBODY)).then_refused_with(NOT_THERE, id=NOBODY)
-    episodes.when(compare(*two, tenant="rival")).then_refused_with(NOT_THERE, id=two[0])
+    episodes.when(compare(two[0], NOBODY)).then_refused_with(NOT_FOUND, id=NOBODY)
+    episodes.when(compare(*two, tenant="rival")).then_refused_with(NOT_FOUND, id=two[0])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mnemolog.events.episodes import ACYCLIC, RelationshipType
 from mnemolog.services.families.episodes import cycles
 from tests.spec.given import Ask, ask
-from tests.spec.given_episode_links import (
+from tests.spec.given_episodes import (
     VALIDATION,
     Episodes,
     begun,

@@ -10,7 +10,7 @@ import pytest
 from mnemolog.events.episodes import MAX_BULK
 from mnemolog.services.families.episodes.answering import graph
 from tests.spec.given import Ask
-from tests.spec.given_episode_links import (
+from tests.spec.given_episodes import (
     VALIDATION,
     Episodes,
     Reply,
@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_refused(episodes: Episodes, field: str, asked: Ask
 
 @pytest.mark.parametrize("asked", [graph_of(9), graph_of(9, format="dot"), order_of(A, 9)])
 def test_an_episode_that_does_not_exist(episodes: Episodes, asked: Ask) -> None:
-    episodes.when(asked).then_not_found("episode", called(9))
+    episodes.when(asked).then_not_found(called(9))
 
 
 # --- DOT -----------------------------------------------------------------------------------------

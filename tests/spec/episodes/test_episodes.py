@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,16 +20,17 @@ from mnemolog.events.episodes import (
 from mnemolog.events.ids import uuid_of
 from mnemolog.projections.episodes import state
 from tests.spec.given import NOW_US, Ask, ask, days
-from tests.spec.given_episode import (
+from tests.spec.given_episodes import (
     NOBODY,
+    VALIDATION,
     Episodes,
-    begin,
+    add_step,
     bulk,
     complete,
     delete,
     get,
+    login,
     query,
-    step,
     timeline,
 )
 
@@ -44,27 +43,13 @@ BEGUN = {
 }
 
 
-@pytest.fixture
-def episodes(tmp_path: Path) -> Iterator[Episodes]:
-    """No episodes yet."""
-    found = Episodes(tmp_path)
-    yield found
-    found.close()
-
-
-def rebuilt(episodes: Episodes) -> None:
-    fresh = episodes.rebuilt()
-    assert fresh.digest() == episodes.state.digest()
-    fresh.close()
-
-
 # --- create_episode ------------------------------------------------------------------------------
 
 
 def test_an_episode_is_begun(episodes: Episodes) -> None:
     own = uuid_of("episode", "call-1", 0)
     episodes.when(
-        begin(
+        login(
             " Fix the login ",
             domain=" web-api ",
             language="rust ",
@@ -105,7 +90,7 @@ def test_an_episode_is_begun(episodes: Episodes) -> None:
         "reflection": None,
         "reward": None,
     }
-    rebuilt(episodes)
+    episodes.then_rebuilt()
 
 
 def test_each_has_an_id_of_its_own(episodes: Episodes) -> None:
@@ -150,7 +135,7 @@ def test_what_does_not_fit_is_named(
 ) -> None:
     episodes.when(ask("create_episode", **{**BEGUN, **given}))
     told = episodes.reply
-    assert (episodes.decided.refused, episodes.decided.code) == (True, -32005), told
+    assert (episodes.decided.refused, episodes.decided.code) == (True, VALIDATION), told
     assert told["field"] == field
     assert told["issue"].startswith(issue), told
     assert value is ... or told["value"] == value
@@ -165,7 +150,7 @@ def test_a_step_is_added(episodes: Episodes) -> None:
     own = episodes.begun()
     result = {"type": "error", "message": "no schema"}
     episodes.when(
-        step(
+        add_step(
             f" {own.upper()}",
             1,
             "analyzer ",
@@ -201,7 +186,7 @@ def test_a_step_is_added(episodes: Episodes) -> None:
         }
     ]
     assert (whole["step_count"], whole["duration_ms"]) == (1, 60_000)
-    rebuilt(episodes)
+    episodes.then_rebuilt()
 
 
 @pytest.mark.parametrize(
@@ -220,16 +205,16 @@ def test_the_type_of_the_result_says_whether_a_step_failed(
     episodes: Episodes, result: dict[str, Any] | None, kind: str | None, failed: bool
 ) -> None:
     own = episodes.begun()
-    episodes.after(step(own, 1, result=result))
+    episodes.after(add_step(own, 1, result=result))
     (one,) = state.steps(episodes.state.view, 1)
     assert (one.result_type, bool(one.failed)) == (kind, failed)
 
 
 def test_steps_are_told_by_their_numbers_whenever_they_came(episodes: Episodes) -> None:
     own = episodes.begun()
-    episodes.after(step(own, 2), step(own, 7), step(own, 1))
+    episodes.after(add_step(own, 2), add_step(own, 7), add_step(own, 1))
     assert [one["step_number"] for one in episodes.told(timeline(own))["timeline"]] == [1, 2, 7]
-    episodes.when(step(own, 2)).then_invalid(
+    episodes.when(add_step(own, 2)).then_invalid(
         "step_number", "is the number of a step that the episode has already; the next is 8", 2
     )
 
@@ -237,9 +222,9 @@ def test_steps_are_told_by_their_numbers_whenever_they_came(episodes: Episodes) 
 def test_an_episode_has_so_many_steps(episodes: Episodes) -> None:
     own = episodes.begun()
     for number in range(1, MAX_STEPS + 1):
-        episodes.after(step(own, number))
+        episodes.after(add_step(own, number))
     many = f"is one too many: an episode has at most {MAX_STEPS} steps"
-    episodes.when(step(own, MAX_STEPS + 1)).then_invalid("step_number", many, MAX_STEPS + 1)
+    episodes.when(add_step(own, MAX_STEPS + 1)).then_invalid("step_number", many, MAX_STEPS + 1)
 
 
 @pytest.mark.parametrize("name", ["parameters", "result"])
@@ -248,12 +233,12 @@ def test_what_a_step_holds_is_bounded(episodes: Episodes, name: str) -> None:
 
     def holding(number: int, size: int) -> Ask:
         given: dict[str, Any] = {name: {"output": "x" * size}}
-        return step(own, number, **given)
+        return add_step(own, number, **given)
 
     room = 64 * 1024 - len('{"output":""}')
     episodes.after(holding(1, room))
     episodes.when(holding(2, room + 1))
-    assert (episodes.reply["field"], episodes.decided.code) == (name, -32005)
+    assert (episodes.reply["field"], episodes.decided.code) == (name, VALIDATION)
     assert episodes.reply["issue"] == "has 65,537 bytes as JSON; at most 65,536 are taken"
     assert len(episodes.reply["value"]) <= 200
     episodes.then_nothing_changed()
@@ -285,8 +270,8 @@ def test_what_a_step_holds_is_bounded(episodes: Episodes, name: str) -> None:
 def test_a_step_that_does_not_fit(episodes: Episodes, given: dict[str, Any], field: str) -> None:
     own = episodes.begun()
     arguments = {"episode_id": own, "step_number": 1, "tool": "editor", "action": "Write"}
-    episodes.when(step(**{"episode": own, "number": 1, **_spelled({**arguments, **given})}))
-    assert episodes.decided.code == -32005, episodes.reply
+    episodes.when(add_step(**{"episode": own, "number": 1, **_spelled({**arguments, **given})}))
+    assert episodes.decided.code == VALIDATION, episodes.reply
     assert episodes.reply["field"] == field
     expected = "Field is required" if None in given.values() else ""
     assert episodes.reply["issue"].startswith(expected)
@@ -304,7 +289,7 @@ def _spelled(given: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_success_is_completed(episodes: Episodes) -> None:
     own = episodes.begun(language="rust")
-    episodes.after(step(own, 1, "reader", "Read the log"), step(own, 2, "editor", "Fix it"))
+    episodes.after(add_step(own, 1, "reader", "Read the log"), add_step(own, 2, "editor", "Fix it"))
     episodes.when(complete(own, artifacts=["auth.rs"], at_us=NOW_US + MINUTE_US))
     completed, *learned = episodes.decode(episodes.decided)
     assert isinstance(completed, EpisodeCompleted)
@@ -343,7 +328,7 @@ def test_a_success_is_completed(episodes: Episodes) -> None:
     assert [one["id"] for one in whole["patterns"]] == ["pattern-1", "pattern-2"]
     assert whole["reflection"]["generated_at"] == whole["completed_at"]
     assert "It works" in whole["reflection"]["successes"]
-    rebuilt(episodes)
+    episodes.then_rebuilt()
 
 
 @pytest.mark.parametrize(
@@ -396,19 +381,19 @@ def test_nothing_is_added_to_what_is_completed(episodes: Episodes) -> None:
     own = episodes.begun()
     episodes.after(complete(own))
     done = f"was completed at {NOW}; nothing can be added to it"
-    episodes.when(step(own, 1)).then_invalid("episode_id", done, own)
+    episodes.when(add_step(own, 1)).then_invalid("episode_id", done, own)
     episodes.when(complete(own, "failure")).then_invalid("episode_id", done, own)
 
 
 def test_the_same_pattern_again_is_more_evidence(episodes: Episodes) -> None:
     for kind in ("success", "failure"):
         own = episodes.begun(language="rust")
-        episodes.after(step(own, 1, "reader"), step(own, 2, "editor"), complete(own, kind))
+        episodes.after(add_step(own, 1, "reader"), add_step(own, 2, "editor"), complete(own, kind))
     facts = episodes.decode(episodes.decided)
     assert not any(isinstance(one, PatternFound) for one in facts)
     patterns = episodes.told(get(own))["patterns"]
     assert [(one["occurrences"], one["success_rate"]) for one in patterns] == [(2, 0.5)] * 2
-    rebuilt(episodes)
+    episodes.then_rebuilt()
 
 
 def test_the_decision_on_a_long_episode_is_small(episodes: Episodes) -> None:
@@ -417,12 +402,12 @@ def test_the_decision_on_a_long_episode_is_small(episodes: Episodes) -> None:
         kind = "error" if number % 7 == 0 else "success"
         action = f"Check and verify part {number}"
         episodes.after(
-            step(own, number, f"tool-{number % 9}", action, result={"type": kind}, latency_ms=5)
+            add_step(own, number, f"tool-{number % 9}", action, result={"type": kind}, latency_ms=5)
         )
     episodes.after(complete(own))
     assert len(episodes.log[-1]) < 20_000
     assert len(episodes.decided.facts) < 40
-    rebuilt(episodes)
+    episodes.then_rebuilt()
 
 
 # --- delete_episode ------------------------------------------------------------------------------
@@ -430,7 +415,7 @@ def test_the_decision_on_a_long_episode_is_small(episodes: Episodes) -> None:
 
 def test_an_episode_is_deleted_with_what_it_alone_showed(episodes: Episodes) -> None:
     first = episodes.begun(language="rust")
-    episodes.after(step(first, 1, "reader"), step(first, 2, "editor"), complete(first))
+    episodes.after(add_step(first, 1, "reader"), add_step(first, 2, "editor"), complete(first))
     second = episodes.begun(language="rust")
     episodes.after(complete(second))
     episodes.when(delete(first)).then(
@@ -449,7 +434,7 @@ def test_an_episode_is_deleted_with_what_it_alone_showed(episodes: Episodes) -> 
     assert (kept["id"], kept["occurrences"]) == ("pattern-2", 1)
     assert [one["id"] for one in episodes.told(query("login"))["episodes"]] == [second]
     episodes.when(delete(first)).then_not_found(first)
-    rebuilt(episodes)
+    episodes.then_rebuilt()
 
 
 def test_deleting_has_to_be_confirmed(episodes: Episodes) -> None:
@@ -459,13 +444,13 @@ def test_deleting_has_to_be_confirmed(episodes: Episodes) -> None:
     episodes.when(ask("delete_episode", episode_id=own))
     episodes.then_invalid("confirm", "Field is required", None)
     episodes.when(ask("delete_episode", episode_id=own, confirm=1))
-    assert (episodes.reply["field"], episodes.decided.code) == ("confirm", -32005)
+    assert (episodes.reply["field"], episodes.decided.code) == ("confirm", VALIDATION)
     assert episodes.told(get(own))["status"] == "active"
 
 
 # --- what does not exist -------------------------------------------------------------------------
 
-ONE = [step(NOBODY, 1), complete(NOBODY), delete(NOBODY), get(NOBODY), timeline(NOBODY)]
+ONE = [add_step(NOBODY, 1), complete(NOBODY), delete(NOBODY), get(NOBODY), timeline(NOBODY)]
 
 
 @pytest.mark.parametrize("asked", ONE, ids=lambda asked: asked.tool)
@@ -477,7 +462,7 @@ def test_what_does_not_exist_is_not_found(episodes: Episodes, asked: Ask) -> Non
 
 def test_what_is_another_tenants_does_not_exist(episodes: Episodes) -> None:
     theirs = episodes.begun("Steal the recipe", tenant="rival")
-    for make in (lambda one: step(one, 1), complete, delete, get, timeline):
+    for make in (lambda one: add_step(one, 1), complete, delete, get, timeline):
         episodes.when(make(theirs)).then_not_found(theirs)
     assert episodes.told(bulk(theirs))["not_found"] == [theirs]
     assert episodes.told(query("recipe"))["episodes"] == []
@@ -490,8 +475,8 @@ def test_what_is_another_tenants_does_not_exist(episodes: Episodes) -> None:
 def test_a_timeline_tells_the_steps(episodes: Episodes) -> None:
     own = episodes.begun()
     episodes.after(
-        step(own, 1, "reader", "Read", result={"type": "success"}, latency_ms=5),
-        step(own, 2, "editor", "Write", at_us=NOW_US + MINUTE_US),
+        add_step(own, 1, "reader", "Read", result={"type": "success"}, latency_ms=5),
+        add_step(own, 2, "editor", "Write", at_us=NOW_US + MINUTE_US),
     )
     told = episodes.told(timeline(own))
     assert told == {
@@ -535,17 +520,17 @@ def test_several_are_told_in_the_order_asked_for(episodes: Episodes) -> None:
     assert told["not_found"] == [NOBODY]
     assert told["episodes"][0] == episodes.told(get(second))
     episodes.when(bulk()).then_nothing_changed()
-    assert (episodes.reply["field"], episodes.decided.code) == ("episode_ids", -32005)
+    assert (episodes.reply["field"], episodes.decided.code) == ("episode_ids", VALIDATION)
     episodes.when(bulk(*[first] * 101)).then_nothing_changed()
-    assert (episodes.reply["field"], episodes.decided.code) == ("episode_ids", -32005)
+    assert (episodes.reply["field"], episodes.decided.code) == ("episode_ids", VALIDATION)
 
 
 def test_what_is_larger_than_an_answer_is_refused_before_it_is_read(episodes: Episodes) -> None:
     large, small = episodes.begun("large"), episodes.begun("small")
     for number in range(1, 131):
-        episodes.after(step(large, number, parameters={"x": "y" * 65_000}))
+        episodes.after(add_step(large, number, parameters={"x": "y" * 65_000}))
     episodes.when(get(large)).then_nothing_changed()
-    assert (episodes.reply["field"], episodes.decided.code) == ("episode_id", -32005)
+    assert (episodes.reply["field"], episodes.decided.code) == ("episode_id", VALIDATION)
     assert "get_episode_timeline" in episodes.reply["error"]
     episodes.when(bulk(small, large)).then_nothing_changed()
     assert episodes.reply["field"] == "episode_ids"
@@ -567,5 +552,5 @@ def test_a_key_makes_a_call_happen_once(episodes: Episodes) -> None:
     own = episodes.begun(key="k-1", at_us=days(1))
     assert episodes.begun(key="k-1", at_us=days(2)) == own
     episodes.then_nothing_changed()
-    episodes.when(begin("another", key="k-1", at_us=days(2)))
+    episodes.when(login("another", key="k-1", at_us=days(2)))
     assert "was used for another call" in episodes.reply["error"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from mnemolog.events.codec import decode_decision
@@ -12,17 +9,14 @@ from mnemolog.events.episodes import EpisodeTagged, RelationshipAdded, Relations
 from mnemolog.services.facts import facts_of
 from mnemolog.services.families.episodes.told import THINGS, EpisodeLife, PatternLife
 from mnemolog.services.told import Thing, life_of
-from tests.spec.given import happened
-from tests.spec.given_episode import NOBODY, Episodes, complete, delete, step
-
-SPACE = "default/episodes"
-
-
-@pytest.fixture
-def episodes(tmp_path: Path) -> Iterator[Episodes]:
-    found = Episodes(tmp_path)
-    yield found
-    found.close()
+from tests.spec.given_episodes import (
+    NOBODY,
+    Episodes,
+    add_step,
+    complete,
+    delete,
+    stated,
+)
 
 
 def lived(episodes: Episodes, asked: Thing) -> list[str]:
@@ -50,18 +44,18 @@ def related(episodes: Episodes, number: int, source: int, target: int) -> str:
         relationship_type="depends_on",
         reason="needs it",
     )
-    episodes.given(happened(fact, space=SPACE))
+    episodes.given(stated(fact))
     return name
 
 
 def test_an_episode_tells_all_that_happened_to_it(episodes: Episodes) -> None:
     own = episodes.begun(language="rust", tags=["auth"], complexity="simple")
     episodes.after(
-        step(own, 1, "reader", "Read the log", result={"type": "error"}, latency_ms=1500),
-        step(own, 2, "editor", "Fix it"),
+        add_step(own, 1, "reader", "Read the log", result={"type": "error"}, latency_ms=1500),
+        add_step(own, 2, "editor", "Fix it"),
     )
     tagged = EpisodeTagged(number=1, text="x", added=["jwt"], removed=["auth"])
-    episodes.given(happened(tagged, space=SPACE))
+    episodes.given(stated(tagged))
     reward = episodes.told(complete(own, "partial_success"))["reward_score"]
     assert lived(episodes, EpisodeLife(own)) == [
         "begun: Fix the login (debugging in web-api, rust, simple, auth)",
@@ -89,7 +83,7 @@ def life(episodes: Episodes, own: str) -> Thing:
 
 def test_what_was_deleted_tells_what_it_was(episodes: Episodes) -> None:
     own = episodes.begun()
-    episodes.after(step(own, 1), complete(own, "failure"), delete(own))
+    episodes.after(add_step(own, 1), complete(own, "failure"), delete(own))
     assert lived(episodes, EpisodeLife(own))[-1] == (
         "deleted; it was: Fix the login (completed, failure, 1 step)"
     )
@@ -117,7 +111,7 @@ def test_both_ends_tell_what_became_of_a_relationship(episodes: Episodes) -> Non
         target_id=first,
         relationship_type="depends_on",
     )
-    episodes.given(happened(removed, space=SPACE))
+    episodes.given(stated(removed))
     for own in (first, third):
         assert lived(episodes, EpisodeLife(own))[-1] == (
             f"relationship {gone}: {third} depends_on {first} removed"

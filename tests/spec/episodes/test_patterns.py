@@ -9,9 +9,16 @@ import pytest
 
 from mnemolog.projections.ranking import wilson
 from tests.spec.given import NORTH, Ask, ask, at_cosine, days
-from tests.spec.given_episodes import Episodes, Reply, delete, failed, step, succeeded, task
-
-VALIDATION = -32005
+from tests.spec.given_episodes import (
+    VALIDATION,
+    Episodes,
+    Reply,
+    delete,
+    failed,
+    step,
+    succeeded,
+    task,
+)
 
 
 def analyze(task_type: str = "code_generation", **more: Any) -> Ask:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.spec.given import NORTH, Ask, at_cosine, days, unit
-from tests.spec.given_episode import Episodes, complete, delete, query, semantic, step
+from tests.spec.given_episodes import (
+    SERVER,
+    VALIDATION,
+    Episodes,
+    add_step,
+    complete,
+    delete,
+    query,
+    semantic,
+)
 
 LOGIN, TOKENS, MENU = "Fix the login", "Renew JWT tokens", "Cook soup"
 EAST = unit(0, 1)
@@ -23,21 +32,13 @@ def episodes(tmp_path: Path) -> Iterator[Episodes]:
     tokens = found.begun(TOKENS, at_us=days(1), task_type="testing")
     menu = found.begun(MENU, at_us=days(2), domain="kitchen")
     found.after(
-        step(login, 1, "reader", "Read the log", at_us=days(2)),
-        step(login, 2, "editor", "Fix it", at_us=days(2)),
-        step(menu, 1, "editor", "Write the menu", at_us=days(2)),
+        add_step(login, 1, "reader", "Read the log", at_us=days(2)),
+        add_step(login, 2, "editor", "Fix it", at_us=days(2)),
+        add_step(menu, 1, "editor", "Write the menu", at_us=days(2)),
         complete(menu, "failure", at_us=days(2)),
         complete(tokens, "partial_success", at_us=days(3)),
         complete(login, at_us=days(4)),
     )
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def wordless(tmp_path: Path) -> Iterator[Episodes]:
-    """Without a model."""
-    found = Episodes(tmp_path, model=None)
     yield found
     found.close()
 
@@ -85,10 +86,10 @@ def test_what_is_not_described_yet_is_found_by_words(episodes: Episodes) -> None
     assert episodes.found(query("soup"))[0] == MENU
 
 
-def test_without_a_model_words_are_searched_alone(wordless: Episodes) -> None:
+def test_without_a_model_words_are_searched_alone(by_words: Episodes) -> None:
     for text in (MENU, LOGIN):
-        wordless.begun(text)
-    told = wordless.told(query("soup"))
+        by_words.begun(text)
+    told = by_words.told(query("soup"))
     assert told["mode"] == "bm25_only"
     assert [one["task_description"] for one in told["episodes"]] == [MENU, LOGIN]
 
@@ -102,11 +103,11 @@ def test_vectors_that_are_away_are_done_without(episodes: Episodes) -> None:
     assert told["episodes"][0]["task_description"] == MENU
 
 
-def test_the_domain_weighs_and_does_not_filter(wordless: Episodes) -> None:
+def test_the_domain_weighs_and_does_not_filter(by_words: Episodes) -> None:
     for domain in ("kitchen", "web-api", "garden"):
-        wordless.begun("Water the plants", domain=domain)
+        by_words.begun("Water the plants", domain=domain)
     for domain in ("kitchen", " garden "):
-        rows = wordless.told(query("plants", domain=domain))["episodes"]
+        rows = by_words.told(query("plants", domain=domain))["episodes"]
         assert len(rows) == 3
         assert (rows[0]["domain"], rows[0]["relevance_score"]) == (domain.strip(), 1.0)
         assert all(0 < one["relevance_score"] < 1 for one in rows[1:])
@@ -118,11 +119,11 @@ def test_the_type_of_task_filters(episodes: Episodes) -> None:
     assert episodes.found(query("soup", task_type="debugging")) == [MENU, LOGIN]
 
 
-def test_a_type_of_task_that_is_rare_is_not_missed(wordless: Episodes) -> None:
+def test_a_type_of_task_that_is_rare_is_not_missed(by_words: Episodes) -> None:
     for number in range(120):
-        wordless.begun(f"Test the login {number}", task_type="testing")
-    wordless.begun("Draw something")
-    assert wordless.found(query("test login", task_type="debugging")) == ["Draw something"]
+        by_words.begun(f"Test the login {number}", task_type="testing")
+    by_words.begun("Draw something")
+    assert by_words.found(query("test login", task_type="debugging")) == ["Draw something"]
 
 
 @pytest.mark.parametrize(
@@ -146,22 +147,22 @@ def test_what_is_not_completed_is_behind_what_failed(episodes: Episodes) -> None
     assert found == [LOGIN, TOKENS, MENU, "Sleep"]
 
 
-def test_as_many_as_asked_for(wordless: Episodes) -> None:
+def test_as_many_as_asked_for(by_words: Episodes) -> None:
     for number in range(12):
-        wordless.begun(f"Task {number}")
-    assert len(wordless.found(query("task"))) == 10
-    assert len(wordless.found(query("task", limit=1))) == 1
-    assert len(wordless.found(query("other", limit=100))) == 12
+        by_words.begun(f"Task {number}")
+    assert len(by_words.found(query("task"))) == 10
+    assert len(by_words.found(query("task", limit=1))) == 1
+    assert len(by_words.found(query("other", limit=100))) == 12
     for wrong in (0, 101, True, "5"):
-        wordless.when(query("task", limit=wrong))
-        assert (wordless.reply["field"], wordless.decided.code) == ("limit", -32005)
+        by_words.when(query("task", limit=wrong))
+        assert (by_words.reply["field"], by_words.decided.code) == ("limit", VALIDATION)
 
 
 @pytest.mark.parametrize("name", ["query", "domain"])
-def test_what_a_query_has_to_say(wordless: Episodes, name: str) -> None:
-    wordless.when(query("task", **{name: None})).then_invalid(name, "Field is required", None)
-    wordless.when(query("task", **{name: " "}))
-    assert (wordless.reply["field"], wordless.reply["value"]) == (name, " ")
+def test_what_a_query_has_to_say(by_words: Episodes, name: str) -> None:
+    by_words.when(query("task", **{name: None})).then_invalid(name, "Field is required", None)
+    by_words.when(query("task", **{name: " "}))
+    assert (by_words.reply["field"], by_words.reply["value"]) == (name, " ")
 
 
 def test_the_reply_tells_steps_patterns_and_what_they_have_in_common(episodes: Episodes) -> None:
@@ -189,15 +190,15 @@ def test_the_reply_tells_steps_patterns_and_what_they_have_in_common(episodes: E
     ]
 
 
-def test_a_long_episode_is_told_briefly(wordless: Episodes) -> None:
-    own = wordless.begun(LOGIN)
+def test_a_long_episode_is_told_briefly(by_words: Episodes) -> None:
+    own = by_words.begun(LOGIN)
     for number in range(1, 31):
         given = {
             "parameters": {"x": "y" * 1000},
             "result": {"type": "success", "output": "z" * 1000},
         }
-        wordless.after(step(own, number, "editor", "a" * 300, **given))
-    (row,) = wordless.told(query("login"))["episodes"]
+        by_words.after(add_step(own, number, "editor", "a" * 300, **given))
+    (row,) = by_words.told(query("login"))["episodes"]
     assert row["step_count"] == 30
     assert [one["step_number"] for one in row["steps"]] == list(range(1, 21))
     assert all(one["action"] == "a" * 199 + "…" for one in row["steps"])
@@ -264,10 +265,10 @@ def test_what_is_deleted_is_not_found_by_meaning(episodes: Episodes) -> None:
     assert episodes.found(semantic("auth")) == [LOGIN]
 
 
-def test_meaning_needs_a_model(wordless: Episodes) -> None:
-    wordless.when(semantic("auth")).then_nothing_changed()
-    assert wordless.decided.code == -32000
-    assert "query_memory needs none" in wordless.reply["details"]
+def test_meaning_needs_a_model(by_words: Episodes) -> None:
+    by_words.when(semantic("auth")).then_nothing_changed()
+    assert by_words.decided.code == SERVER
+    assert "query_memory needs none" in by_words.reply["details"]
 
 
 def test_meaning_needs_a_model_that_is_installed(episodes: Episodes) -> None:

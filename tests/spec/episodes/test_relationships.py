@@ -18,7 +18,7 @@ from mnemolog.events.episodes import (
 )
 from mnemolog.events.ids import uuid_of
 from tests.spec.given import NOW_US, Ask, ask, days
-from tests.spec.given_episode_links import (
+from tests.spec.given_episodes import (
     VALIDATION,
     Episodes,
     Reply,
@@ -146,12 +146,12 @@ def test_both_episodes_have_to_exist(
 ) -> None:
     source, target = asked
     for make in (relate, exists, no_cycles):
-        episodes.when(make(source, "follows", target)).then_not_found("episode", called(missing))
+        episodes.when(make(source, "follows", target)).then_not_found(called(missing))
 
 
 def test_another_tenants_episodes_are_not_related_to(episodes: Episodes) -> None:
     episodes.given(begun(5, tenant="other"))
-    episodes.when(relate(A, "follows", 5)).then_not_found("episode", called(5))
+    episodes.when(relate(A, "follows", 5)).then_not_found(called(5))
 
 
 @pytest.mark.parametrize("end", [A, B])
@@ -216,13 +216,13 @@ def test_a_relationship_is_removed(episodes: Episodes) -> None:
         {"success": True, "relationship_id": "r-1", "message": "Relationship follows removed"}
     ).then_rebuilt()
     assert episodes.told(relationships_of(A))["total_count"] == 0
-    episodes.when(unrelate("r-1")).then_not_found("relationship", "r-1")
+    episodes.when(unrelate("r-1")).then_not_found("r-1", "relationship")
     episodes.told(relate(A, "follows", B))
 
 
 def test_another_tenants_relationship_does_not_exist(episodes: Episodes) -> None:
     episodes.given(linked(1, A, "follows", B))
-    episodes.when(unrelate("r-1", tenant="other")).then_not_found("relationship", "r-1")
+    episodes.when(unrelate("r-1", tenant="other")).then_not_found("r-1", "relationship")
 
 
 # --- looking -------------------------------------------------------------------------------------
@@ -335,4 +335,4 @@ def test_whether_a_relationship_exists(several: Episodes) -> None:
 
 @pytest.mark.parametrize("make", [relationships_of, related_to])
 def test_an_episode_that_does_not_exist(episodes: Episodes, make: Callable[..., Ask]) -> None:
-    episodes.when(make(9)).then_not_found("episode", called(9))
+    episodes.when(make(9)).then_not_found(called(9))

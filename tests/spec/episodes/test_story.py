@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spec.given import NORTH, Ask, ask, at_cosine, days
+from tests.spec.given import MODEL, NORTH, Ask, ask, at_cosine, days
 from tests.spec.given_episodes import Episodes, delete, failed, step, succeeded, task
 
 SERVICES = (
@@ -58,8 +58,7 @@ def lived(episodes: Episodes) -> dict[bool, list[str]]:
 @pytest.fixture(params=["hybrid", "bm25_only"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Episodes]:
     """With a model, and without."""
-    has_model = request.param == "hybrid"
-    episodes = Episodes(tmp_path, has_model=has_model)
+    episodes = Episodes(tmp_path, model=MODEL if request.param == "hybrid" else None)
     yield episodes
     episodes.close()
 

@@ -21,7 +21,7 @@ from mnemolog.projections.episodes.state import DESCRIBED, EPISODE
 from mnemolog.projections.episodes.text import TEXT
 from mnemolog.projections.ports import PutText
 from tests.spec.given import MODEL, NORTH, Ask, days
-from tests.spec.given_episode_links import (
+from tests.spec.given_episodes import (
     VALIDATION,
     Episodes,
     add_tags,
@@ -161,11 +161,11 @@ def test_an_episode_with_other_tags_is_described_anew(episodes: Episodes) -> Non
 @pytest.mark.parametrize("make", [add_tags, remove_tags, set_tags, get_tags])
 def test_an_episode_that_does_not_exist(episodes: Episodes, make: Callable[..., Ask]) -> None:
     given = [] if make is get_tags else ["api"]
-    episodes.when(make(2, *given)).then_not_found("episode", called(2))
+    episodes.when(make(2, *given)).then_not_found(called(2))
 
 
 def test_another_tenants_episode_does_not_exist(episodes: Episodes) -> None:
-    episodes.when(add_tags(1, "mine", tenant="other")).then_not_found("episode", called(1))
+    episodes.when(add_tags(1, "mine", tenant="other")).then_not_found(called(1))
     assert episodes.told(search_tags("api", tenant="other"))["count"] == 0
 
 

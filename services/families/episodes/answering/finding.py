@@ -7,7 +7,7 @@ than the service's own, that model's vectors alone are compared, all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 import numpy as np
@@ -55,7 +55,8 @@ class Search(msgspec.Struct, frozen=True):
     vector: Callable[[], Vector] | None
     choice: Choice | None = None
 
-    def legs(self, fetch: int) -> Legs:
+    def legs(self, fetch: int, *, near_alone: bool = False) -> Legs:
+        """`near_alone`: how similar that is which words alone found does not matter."""
         place = index_space(self.space, self.kind)
         by_words = self.reader.text.search(place, self.query, fetch)
         if self.choice is not None:
@@ -65,7 +66,8 @@ class Search(msgspec.Struct, frozen=True):
         if found is None:
             return Legs(words, [], None)
         vector, hits = found
-        similar = self._similar(vector, {*words, *(hit.id for hit in hits)})
+        also = () if near_alone else words
+        similar = self._similar(vector, {*also, *(hit.id for hit in hits)})
         near = sorted(
             (hit.id for hit in hits if hit.id in similar),
             key=lambda number: (-similar[number], -number),
@@ -109,14 +111,22 @@ class Search(msgspec.Struct, frozen=True):
         if model is None or not numbers:
             return {}
         kept = DESCRIBED.meanings(self.reader.view, model.name, self.kind, list(numbers))
-        return {number: _cosine(vector, one) for number, one in kept.items()}
+        return cosines(vector, kept)
 
 
-def _cosine(one: Vector, other: Vector) -> float:
-    """Of what is of unit length but for what float16 leaves out."""
-    first, second = one.astype(np.float32), other.astype(np.float32)
-    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return min(1.0, float(np.dot(first, second)) / lengths) if lengths else 0.0
+def cosines(one: Vector, others: Mapping[int, Vector]) -> dict[int, float]:
+    """Of what is of unit length but for what float16 leaves out. Each is computed by itself, so
+    that equal vectors are equally near whatever else there is."""
+    if not others:
+        return {}
+    first = one.astype(np.float32)
+    rows = np.stack(list(others.values())).astype(np.float32)
+    dots = np.array([first.dot(row) for row in rows])
+    squares = np.array([row.dot(row) for row in rows])
+    lengths = (np.sqrt(first.dot(first)) * np.sqrt(squares)).astype(np.float64)
+    near = np.zeros(len(rows))
+    np.divide(dots.astype(np.float64), lengths, out=near, where=lengths > 0)
+    return dict(zip(others, np.minimum(1.0, near).tolist(), strict=True))
 
 
 def search(reader: Reader, space: str, kind: str, query: str) -> Search:

@@ -112,11 +112,9 @@ def answer_search(reader: Reader, call: Call, args: SearchPatterns) -> Read:
 
 
 def answer_recommend(reader: Reader, call: Call, args: RecommendPatterns) -> Read:
-    """What a task is about is told as a pattern's text tells it: its domain and tags besides."""
     tags = clean_tags(args.tags or [])
     domain = args.domain.strip()
-    query = f"{args.task_description.strip()}\n{' '.join([domain, *tags])}"
-    sought = Sought(query, domain, tags, call.received_at_us)
+    sought = Sought(asked_for(args), domain, tags, call.received_at_us)
     scored, mode = _scored(reader, call.space, sought, RECOMMEND, args.limit)
     best = [
         one
@@ -131,6 +129,12 @@ def answer_recommend(reader: Reader, call: Call, args: RecommendPatterns) -> Rea
         "mode": mode,
     }
     return Read(reply, [one.pattern.id for one in best], mode)
+
+
+def asked_for(args: RecommendPatterns) -> str:
+    """What a task is about, told as a pattern's text tells it: its domain and tags besides."""
+    words = [args.domain.strip(), *clean_tags(args.tags or [])]
+    return f"{args.task_description.strip()}\n{' '.join(words)}"
 
 
 def effectiveness(pattern: Pattern) -> float:

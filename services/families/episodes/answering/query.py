@@ -148,19 +148,20 @@ def _relevant(
     newest first."""
     view, fetch = found.reader.view, max(POOL, count * 4)
     while True:
-        legs = found.legs(fetch)
+        legs = found.legs(fetch, near_alone=True)
         scores = legs.fused
-        there = state.episodes(view, place, list(scores))
-        ranked = [
-            Ranked(one, _weighed(scores[number], one, args.domain))
-            for number, one in there.items()
+        weighed = {
+            one.id: _weighed(scores[one.id], one.domain, args.domain)
+            for one in state.kinds(view, place, list(scores))
             if args.task_type in (None, one.task_type)
-        ]
+        }
         exhausted = max(len(legs.words), len(legs.near)) < fetch
-        if len(ranked) >= count or exhausted or fetch >= MAX_FETCH:
+        if len(weighed) >= count or exhausted or fetch >= MAX_FETCH:
             break
         fetch = min(fetch * 4, MAX_FETCH)
-    ranked = sorted(ranked, key=_ORDERS["relevance"])[:count]
+    best = sorted(weighed, key=lambda number: (-weighed[number], -number))[:count]
+    there = state.episodes(view, place, best)
+    ranked = [Ranked(there[number], weighed[number]) for number in best]
     for domain in (args.domain.strip(), None):
         if len(ranked) < count:
             have = {one.episode.id for one in ranked}
@@ -171,8 +172,8 @@ def _relevant(
     return _normalised(ranked), legs
 
 
-def _weighed(score: float, episode: Episode, domain: str) -> float:
-    return score * (1 + SAME_DOMAIN if episode.domain == domain.strip() else 1.0)
+def _weighed(score: float, domain: str, asked: str) -> float:
+    return score * (1 + SAME_DOMAIN if domain == asked.strip() else 1.0)
 
 
 def _normalised(ranked: list[Ranked]) -> list[Ranked]:
@@ -182,7 +183,6 @@ def _normalised(ranked: list[Ranked]) -> list[Ranked]:
 
 
 _ORDERS: dict[str, Callable[[Ranked], Any]] = {
-    "relevance": lambda one: (-one.relevance, -one.episode.id),
     "newest": lambda one: (-one.episode.created_at_us, -one.episode.id),
     "oldest": lambda one: (one.episode.created_at_us, one.episode.id),
     "duration": lambda one: (one.episode.duration_ms, -one.relevance, one.episode.id),
