@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Answered
+from mnemolog.events.trace import within
 from mnemolog.projections.ports import IndexDamaged, VectorsAway
+from mnemolog.services import tracing
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.host import Host
@@ -78,6 +80,14 @@ class Answering:
         threads = self._heavy if asked.tool.heavy else self.threads
         return threads.submit(self._try, asked)
 
+    def waiting(self) -> dict[str, int]:
+        """Reads that no thread has taken up yet."""
+        return {
+            "reading": self.threads._work_queue.qsize(),
+            "examining": self._heavy._work_queue.qsize(),
+            "asking_ahead": self._ahead._work_queue.qsize(),
+        }
+
     def close(self) -> None:
         self.threads.shutdown()
         self._host.embedding.stop_passages()
@@ -93,7 +103,11 @@ class Answering:
             found = [one.choice(view, asked.call.space) for one in host.catalogue.provided]
         for choice in found:
             if choice is not None and choice.name:
-                with suppress(VectorsAway):
+                with (
+                    suppress(VectorsAway),
+                    within(asked.call.trace),
+                    tracing.part("embed", asked.call),
+                ):
                     host.models.query(choice, text)
 
     def _try(self, asked: Asked) -> None:
@@ -102,7 +116,10 @@ class Answering:
     def _read(self, asked: Asked, last: bool) -> Answer | None:
         """Answer from the projections, then have the call recorded with what it returned. None:
         what the tool awaits is not there yet, and this is not the `last` time it is asked."""
-        found = self._found(asked, last)
+        assert asked.tool is not None
+        part = tracing.part("read", asked.call, tool=asked.tool.name, partition=asked.partition)
+        with part, within(asked.call.trace):
+            found = self._found(asked, last)
         if found is None:
             return None
         answer, answered = found

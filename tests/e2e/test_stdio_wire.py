@@ -59,6 +59,9 @@ class Recorder:
             return Answer(reply=reply, refused=True)
         return Answer(reply=json.dumps({"number": number}).encode(), position="0:7")
 
+    async def figures(self) -> Message:
+        return {}
+
     async def health(self) -> Message:
         return {}
 

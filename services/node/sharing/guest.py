@@ -106,6 +106,9 @@ class Guest:
     async def health(self) -> dict[str, Any]:
         return (await self._ask(op="health")).result or {}
 
+    async def figures(self) -> dict[str, Any]:
+        return (await self._ask(op="figures")).result or {}
+
     async def rebuild(self, verify: bool, progress: Callable[[int, int], None]) -> dict[str, Any]:
         return (await self._ask(progress, op="rebuild", verify=verify)).result or {}
 

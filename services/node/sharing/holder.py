@@ -108,6 +108,9 @@ class Holder:
         reasons = [*found["reasons"], self._unreachable]
         return {**found, "status": "degraded", "reasons": reasons}
 
+    async def figures(self) -> dict[str, Any]:
+        return {**await self.node.figures(), "guests": len(self._guests)}
+
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         return self.node.events(follow)
 
@@ -260,6 +263,8 @@ class Holder:
             answer.answer = await self.call(request, _teller(ask, writer))
         elif ask.op == "health":
             answer.result = await self.health()
+        elif ask.op == "figures":
+            answer.result = await self.figures()
         elif ask.op == "rebuild":
             answer.result = await self._rebuild(ask, writer)
         else:
