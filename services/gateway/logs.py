@@ -73,6 +73,14 @@ def say(sentence: str, level: Level = "info") -> None:
     stderr.flush()
 
 
+def fail(sentence: str) -> None:
+    """Why the process ends."""
+    if _style == "json":
+        say(sentence, "error")
+    else:
+        sys.stderr.write(f"Error: {sentence}\n")
+
+
 def _object(event: str, level: str, **more: str) -> str:
     at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"event": event, "level": level, "timestamp": at, **more})

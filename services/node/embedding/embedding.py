@@ -81,7 +81,7 @@ class Embedding:
         return done
 
     def _inputs(self, texts: list[str], trace: Trace | None) -> Inputs:
-        with tracing.part_of("embed", trace):
+        with tracing.part_of("embed", None if self.model is None else trace):
             return self.inputs(texts)
 
     def inputs(self, texts: list[str]) -> Inputs:
