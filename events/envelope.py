@@ -55,12 +55,20 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     reply: bytes = b""
 
 
+class Trace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """W3C trace context, well-formed: `parent` is a `traceparent`, `state` a `tracestate`."""
+
+    parent: str
+    state: str = ""
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tool call.
 
     `arguments` is JSON text (with `truncated` set: only its first bytes). `refused` tells the
     sentence that its caller got before it was put on the log. `key_id` is empty today; it will name
-    the key that the arguments are encrypted with.
+    the key that the arguments are encrypted with. `trace` tells what of its caller's it belongs to;
+    nothing depends on it.
     """
 
     id: str
@@ -76,6 +84,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answered: Answered | None = None
     truncated: Truncated | None = None
     refused: Refusal | None = None
+    trace: Trace | None = None
 
     @property
     def fingerprint(self) -> bytes:

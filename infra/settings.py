@@ -20,6 +20,7 @@ from mnemolog.events.fields import TENANT
 from mnemolog.infra.embedder import DEFAULT_MODEL
 
 _BROKER = r"([^:/\s,]+|\[[0-9a-fA-F:]+\]):\d{1,5}"
+_ENDPOINT = r"https?://([^:/?#@\s]+|\[[0-9a-fA-F:]+\])(:\d{1,5})?(/[!-~]*)?"
 FILE_NAME = "mnemolog.toml"
 ENV_CONFIG = "MNEMOLOG_CONFIG"
 MAX_SECRET_BYTES = 8192
@@ -111,6 +112,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Events that may wait for one reader of `/events` before it is cut off."""
     events_streams: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 256
     """Readers of `/events`, and MCP subscriptions, at the same time."""
+    log_format: Literal["text", "json"] = "text"
+    """How lines on stderr are written: for people, or one JSON object each."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Less than this is not written. At `debug` every call is."""
+    log_calls: bool = False
+    """Write a line for every call at the level `info`: who, what and how it went, no contents."""
+    otel_endpoint: str = ""
+    """Where traces go, by OpenTelemetry's protocol over HTTP: `http://HOST:4318`; empty: what
+    OTEL_EXPORTER_OTLP_ENDPOINT says, else nowhere."""
 
     @property
     def brokers(self) -> str | None:
@@ -146,6 +156,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def embedding_places(self) -> list[str]:
         return [name.strip() for name in self.embedding_hosts.split(",") if name.strip()]
+
+    @property
+    def traces_endpoint(self) -> str | None:
+        """The whole address that traces go to; None: nowhere. The variables are OpenTelemetry's."""
+        whole = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
+        base = self.otel_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+        if base and (self.otel_endpoint or not whole):
+            whole = f"{base.rstrip('/')}/v1/traces"
+        if not whole:
+            return None
+        if re.fullmatch(_ENDPOINT, whole) is None:
+            # It is not shown: somebody may have put a key there.
+            raise SettingsError(
+                "otel_endpoint (or OTEL_EXPORTER_OTLP_ENDPOINT) must be an address such as "
+                "http://127.0.0.1:4318, without a user; keys go to OTEL_EXPORTER_OTLP_HEADERS"
+            )
+        return whole
 
     @property
     def import_root(self) -> Path:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from mnemolog.events.envelope import Refusal, Truncated
+from mnemolog.events.envelope import Refusal, Trace, Truncated
 
 Progress = Callable[[int, int], None]
 """Called, on the caller's event loop, with how much is done and how much there is in all."""
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `call_id` names the call: the same id sent again (after a broken connection) is carried
     out once. `after` is a position from an earlier answer that the reader must have reached.
     `files` None: none may be named. `internal` calls may use tools that clients are not offered;
-    only the service's own command line makes them.
+    only the service's own command line makes them. `trace` is the caller's trace context.
     """
 
     tool: str
@@ -62,10 +62,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: Refusal | None = None
     files: Files | None = None
     internal: bool = False
+    trace: Trace | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`reply` is the JSON object for the caller; with `refused`, `{"error": sentence}`.
+    """`reply` is the JSON object for the caller; with `refused`, `{"error": sentence}`. One that is
+    `unfit` was refused for how it was put, before anybody looked at what it was about.
 
     `code` is a JSON-RPC error code where the refusal has to be one. `position` is where the log
     stood when this was answered, `partition:offset` of the decision. `text` is JSON that is shown
@@ -75,6 +77,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply: bytes
     text: bytes | None = None
     refused: bool = False
+    unfit: bool = False
     code: int | None = None
     position: str | None = None
 
@@ -168,6 +171,10 @@ class Service(Protocol):
 
     async def health(self) -> dict[str, Any]:
         """What `/healthz` shows: `status` is `ok`, `starting` or `degraded`."""
+        ...
+
+    async def figures(self) -> dict[str, Any]:
+        """What `/metrics` shows besides: see `services/node/gauges.py`. May be empty."""
         ...
 
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemolog.events.trace import headers as trace_headers
 from mnemolog.infra.embedder.where import Place, Target, Where, WrongTarget
 
 MAX_DIMS = 8192
@@ -113,7 +114,8 @@ class Providers:
             raise ProviderAway(str(error)) from None
         named = f"The embedding provider at {place.shown}"
         path, body = _request(target, list(texts), query)
-        data = self._run(self._post(place, path, body, within_s, named), within_s, named)
+        asking = self._post(place, path, body, within_s, named, trace_headers())
+        data = self._run(asking, within_s, named)
         try:
             return _vectors(target.provider, data, len(texts), dims)
         except (msgspec.MsgspecError, ValueError, OverflowError) as error:
@@ -167,10 +169,16 @@ class Providers:
         loop.close()
 
     async def _post(
-        self, place: Place, path: str, body: bytes, within_s: float, named: str
+        self,
+        place: Place,
+        path: str,
+        body: bytes,
+        within_s: float,
+        named: str,
+        traced: dict[str, str],
     ) -> bytes:
         url = place.url + path
-        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        headers = {"content-type": "application/json", "accept-encoding": "identity", **traced}
         if place.key is not None:
             azure = place.provider == "azure"
             headers |= {"api-key": place.key} if azure else {"authorization": f"Bearer {place.key}"}

@@ -251,7 +251,14 @@ def _row(partition: int, entry: audits.Entry) -> dict[str, Any]:
         "refused": entry.decision.refused,
         "error": reply.get("error", "") if isinstance(reply, dict) else "",
         "facts": [fact["fact"] for fact in entry.facts],
+        "trace": _trace(entry),
     }
+
+
+def _trace(entry: audits.Entry) -> dict[str, str] | None:
+    """What of its caller's the call belonged to."""
+    trace = entry.call.trace
+    return None if trace is None else {"parent": trace.parent, "state": trace.state}
 
 
 def _life(store: _Store, view: View, thing: Thing) -> tuple[Thing, list[dict[str, Any]]]:
@@ -284,4 +291,5 @@ def _told(entry: audits.Entry, thing: Thing) -> dict[str, Any]:
         "changes": [thing.sentence(fact) for fact in facts],
         "why": why,
         "facts": facts,
+        "trace": _trace(entry),
     }

@@ -77,7 +77,9 @@ def main(families: Families = FAMILIES) -> None:
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:
-        click.echo(f"Error: {_sentence(error)}", err=True)
+        from mnemolog.services.gateway import logs
+
+        logs.fail(_sentence(error))
         sys.exit(1)
 
 

@@ -44,7 +44,7 @@ def serve(
     vectors: str | None,
     model: str | None,
 ) -> None:
-    """Serve MCP over HTTP: POST /mcp, GET /events, GET /healthz, GET /metrics.
+    """Serve MCP over HTTP: POST /mcp, GET /events, /healthz, /readyz, /livez, /metrics.
 
     \b
     Examples:

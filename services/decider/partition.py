@@ -13,6 +13,7 @@ from mnemolog.events.chain import Head
 from mnemolog.events.codec import encode_decision
 from mnemolog.events.envelope import Decision
 from mnemolog.projections.state.store import PartitionState
+from mnemolog.services import tracing
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.clock import DecisionTime
 from mnemolog.services.decider.decide import (
@@ -66,6 +67,11 @@ class PartitionDecider:
 
         A call that this program fails on is refused, so that it does not hold up those after it.
         """
+        calls = () if asked is None else (asked.call,)
+        with tracing.part("decide", *calls, partition=self.state.partition):
+            return self._decide(data, asked, inputs)
+
+    def _decide(self, data: bytes, asked: Asked | None, inputs: Inputs) -> Made:
         head = self.state.head
         at_us, asked = self._timed(head, asked)
         try:

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
-from mnemolog.events.envelope import Refusal, Truncated, sha256
+from mnemolog.events.envelope import Refusal, Trace, Truncated, sha256
+from mnemolog.events.trace import read_trace
 from mnemolog.services.api import (
     Answer,
     Begun,
@@ -34,12 +35,13 @@ MAX_META = 200
 MAX_POSITION = 32 * 1024
 NOBODY = Caller()
 AUTHORIZATION_FAILED = -32003
+NOT_FOR = "The caller may not speak for"
 
 
 class Calls:
     """Puts a client's calls to the service. `caller` is who they are from; `files` which files the
     client may name (None: none); `reads` the tools that change nothing, which are given up when
-    nobody waits for the answer."""
+    nobody waits for the answer; `trace` what its calls belong to that do not say it themselves."""
 
     def __init__(
         self,
@@ -49,17 +51,26 @@ class Calls:
         files: Files | None = None,
         internal: bool = False,
         reads: Collection[str] = (),
+        trace: Trace | None = None,
     ) -> None:
         self.service = service
         self.caller = caller
         self._files = files
         self._internal = internal
         self._reads = reads
+        self._trace = trace
         self._running: set[asyncio.Task[Answer]] = set()
 
-    def of(self, caller: Caller, files: Files | None = None) -> Calls:
+    def of(self, caller: Caller, files: Files | None = None, trace: Trace | None = None) -> Calls:
         """The same for another caller; `finish` waits for the calls of all."""
-        made = Calls(self.service, caller, files=files, internal=self._internal, reads=self._reads)
+        made = Calls(
+            self.service,
+            caller,
+            files=files,
+            internal=self._internal,
+            reads=self._reads,
+            trace=trace,
+        )
         made._running = self._running
         return made
 
@@ -83,9 +94,10 @@ class Calls:
                 fields["refused"] = Refusal(problem)
             if not self.caller.may_be(fields.get("actor", self.caller.actor)):
                 named = fields.pop("actor")
-                fields["refused"] = Refusal(
-                    f"The caller may not speak for {named!r}", AUTHORIZATION_FAILED
-                )
+                fields["refused"] = Refusal(f"{NOT_FOR} {named!r}", AUTHORIZATION_FAILED)
+            trace = read_trace(meta.get("traceparent"), meta.get("tracestate"))
+            if trace is not None:
+                fields["trace"] = trace
         return await self._ask(self._request(tool, data, client, fields), progress)
 
     async def refuse(self, reason: str, given: Raw, tool: str = "", client: str = "") -> Answer:
@@ -127,7 +139,7 @@ class Calls:
             client=_clean(client, MAX_META),
             files=self._files,
             internal=self._internal,
-            **{"actor": self.caller.actor, **fields},
+            **{"actor": self.caller.actor, "trace": self._trace, **fields},
         )
 
     async def _ask(self, request: Request, progress: Progress | None = None) -> Answer:

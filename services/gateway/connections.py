@@ -2,9 +2,9 @@
 
 Files, sockets and connections come out of one number of descriptors, and the store must never be
 short of them: connections get half. Above the number of requests that may be under way some more
-connections are let in, so that `/healthz` is answered and everybody else is told at once that there
-is no room. Those that ask for nothing are closed when others need their place, the longest idle
-first; when all are busy, whoever comes waits to be accepted.
+connections are let in, so that whoever asks for the health is answered and everybody else is told
+at once that there is no room. Those that ask for nothing are closed when others need their place,
+the longest idle first; when all are busy, whoever comes waits to be accepted.
 
 By TLS a connection begins with a handshake, which counts as asking for nothing yet.
 """
@@ -32,7 +32,7 @@ MAX_CONNECTIONS: Final = 512
 """Requests that may be under way; fewer where descriptors are few."""
 SPARE: Final = 64
 """Connections above that."""
-HEALTH: Final = "/healthz"
+HEALTH: Final = frozenset(("/healthz", "/readyz", "/livez"))
 """Answered however many requests there are."""
 
 MAX_TARGET_BYTES: Final = 48 * 1024
@@ -167,8 +167,9 @@ class Limited(H11Protocol):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.since, self.asked = self.loop.time(), True
-        door, counts = self._door, scope["path"] != HEALTH
+        door, counts = self._door, scope["path"] not in HEALTH
         if counts and door.busy >= door.most:
+            door.turned_away += 1
             await no_room("As many requests as there may be are under way")(scope, receive, send)
             return
         cycle = self.cycle
@@ -244,6 +245,8 @@ class Door:
     def __init__(self, listening: socket.socket, descriptors: int, tls: Tls | None = None) -> None:
         self.busy = 0
         """Requests under way."""
+        self.turned_away = 0
+        """Requests for which there was no room."""
         self._room = min(MAX_CONNECTIONS + SPARE, max(16, descriptors // 2))
         self.most = self._room - min(SPARE, self._room // 8)
         self._listening = listening
@@ -257,6 +260,11 @@ class Door:
         self._closed = False
         self._sweeping: asyncio.Task[None] | None = None
         self._told_short = False
+
+    @property
+    def open_now(self) -> int:
+        """Connections that are there."""
+        return self._open
 
     def open(self, connections: set[Any], make: Callable[[], Limited]) -> None:
         self._connections, self._make = connections, make

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mnemolog.events.arguments import Refused
+from mnemolog.events.envelope import Trace
 from mnemolog.services.api import Files, Unavailable, own_files
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import Calls
@@ -31,10 +32,12 @@ class House:
         self._narrow: dict[frozenset[str], Offer] = {}
         self._files_of = lru_cache(1024)(self._files)
 
-    def client(self, caller: Caller, query: Mapping[str, str]) -> Client:
+    def client(
+        self, caller: Caller, query: Mapping[str, str], trace: Trace | None = None
+    ) -> Client:
         """Raises `Refused` when the address asks for what there is not."""
         offer = self.offer if TOOLSETS not in query else self._narrowed(query[TOOLSETS])
-        return Client(self._calls.of(caller, self._files_of(caller.tenant)), offer)
+        return Client(self._calls.of(caller, self._files_of(caller.tenant), trace), offer)
 
     def _narrowed(self, text: str) -> Offer:
         names = frozenset(name for name in map(str.strip, text.split(",")) if name)

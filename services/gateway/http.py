@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import re
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,20 +24,20 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from mnemolog.events.arguments import Refused
-from mnemolog.events.envelope import Refusal
+from mnemolog.events.envelope import Refusal, Trace
+from mnemolog.events.trace import read_trace
 from mnemolog.infra.descriptors import raise_limit
 from mnemolog.infra.memory import limit_arenas
 from mnemolog.infra.served_tls import certificate
 from mnemolog.services.api import Service, Unavailable
 from mnemolog.services.catalogue import Catalogue, load
-from mnemolog.services.gateway import direct, logs, malformed, shape
+from mnemolog.services.gateway import direct, identity, logs, malformed, shape
 from mnemolog.services.gateway.auth.admission import (
     Admission,
     Authenticator,
     caller_of,
     error,
     insufficient,
-    may,
     needs_scope,
 )
 from mnemolog.services.gateway.auth.chosen import authenticator
@@ -48,15 +46,18 @@ from mnemolog.services.gateway.bodies import Body, Full, Room
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED, Calls
 from mnemolog.services.gateway.clients import Client, Context
 from mnemolog.services.gateway.connections import MAX_HEAD_BYTES, Door, Limited, no_room
+from mnemolog.services.gateway.health import HEALTHZ, LIVEZ, READYZ, Health
 from mnemolog.services.gateway.hosts import Guard, Hosts
 from mnemolog.services.gateway.house import House
 from mnemolog.services.gateway.limits import Limits, read_limits, too_often
 from mnemolog.services.gateway.mcp_server import build
-from mnemolog.services.gateway.metrics import Measured
+from mnemolog.services.gateway.metrics import CONTENT_TYPE, Measured
 from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
 from mnemolog.services.gateway.sse import Events
 from mnemolog.services.gateway.tools import Offer
+from mnemolog.services.gateway.watched import calls_told
 from mnemolog.services.listed import Families
+from mnemolog.services.node.traces import taken
 from mnemolog.services.scopes import ADMIN, READ
 
 if TYPE_CHECKING:
@@ -69,22 +70,29 @@ IDLE_S = 5
 
 CLIENT: Final = "mnemolog.client"
 """Where a request's scope has it."""
-ROUTES: Final = {"/mcp": None, "/events": READ, "/metrics": ADMIN}
+METRICS: Final = "/metrics"
+ROUTES: Final = {"/mcp": None, "/events": READ, METRICS: ADMIN}
 """The scope that a route needs; None: that depends on what it is asked."""
-
-_PATH = re.compile(r"(?<![\w:/.])/(?:[^\s/'\",;:()]+/)*[^\s/'\",;:()]+/?")
+PATHS: Final = ("/", HEALTHZ, READYZ, LIVEZ, *ROUTES)
 
 
 class Mcp:
     """The endpoint: answers plain calls and what cannot be read or is not allowed, completes what
-    plain clients leave out, and hands the rest to the SDK."""
+    plain clients leave out, and hands the rest to the SDK. `limited` is told the tools of calls
+    that come too often."""
 
     def __init__(
-        self, house: House, auth: Authenticator, limits: Limits | None, ending: asyncio.Event
+        self,
+        house: House,
+        auth: Authenticator,
+        limits: Limits | None,
+        ending: asyncio.Event,
+        limited: Callable[[str], None],
     ) -> None:
         self._house = house
         self._auth = auth
         self._limits = limits
+        self._limited = limited
         self._room = Room()
         self.manager = StreamableHTTPSessionManager(
             build(_client_asking, house.offer, ending=ending),
@@ -110,7 +118,8 @@ class Mcp:
             return
         body = Body(self._room)
         try:
-            scope[CLIENT] = self._house.client(caller_of(scope), request.query_params)
+            caller, trace = caller_of(scope), _trace_of(request)
+            scope[CLIENT] = self._house.client(caller, request.query_params, trace)
             await self._answer(request, await body.read(request), send)
         except Refused as refused:
             await error(400, types.INVALID_PARAMS, refused.sentence)(scope, receive, send)
@@ -135,6 +144,8 @@ class Mcp:
         if self._limits is not None:
             taken = self._limits.take(client.calls.caller.key, needed.kind)
             if not taken.allowed:
+                if (call := _call_in(found)) is not None:
+                    self._limited(call[0])
                 await too_often(taken, found.id)(request.scope, request.receive, send)
                 return
             send = _with_headers(send, taken.headers)
@@ -242,6 +253,14 @@ def _client_of(scope: Scope) -> Client:
     return found
 
 
+def _trace_of(request: Request) -> Trace | None:
+    """As the headers say it; a call's own `_meta` goes before."""
+    given = request.headers.getlist("traceparent")
+    if len(given) != 1:
+        return None
+    return read_trace(given[0], ",".join(request.headers.getlist("tracestate")))
+
+
 def _agent(request: Request) -> str:
     """What the client calls itself. `X-Client-ID` is a label among others, and tells nobody who it
     is."""
@@ -285,34 +304,24 @@ def build_app(
     auth = authenticator(settings, bound)
     limits = read_limits(settings.rate_limits, settings.client_limits)
     offer = Offer(catalogue, settings.families, read_only=settings.read_only)
-    measured = Measured(service, offer.tools)
+    families = {name: catalogue.family_of[name].name for name in offer.tools}
+    told = calls_told(wanted=settings.log_calls, level=settings.log_level)
+    measured = Measured(service, families, limits, told)
     calls = Calls(measured, reads=offer.reads)
     house = House(calls, offer, settings.import_root, shared=settings.auth == "none")
     ending = asyncio.Event()
-    mcp = Mcp(house, auth, limits, ending)
+    mcp = Mcp(house, auth, limits, ending, measured.limited)
     events = Events(house, ending)
-
-    async def healthz(request: Request) -> Response:
-        try:
-            found = await service.health()
-        except Unavailable as error:
-            found = {"status": "unavailable", "reasons": [str(error)]}
-        found.pop("data", None)
-        if own := reasons():
-            found["reasons"] = [*found.get("reasons", []), *own]
-        if not await may(auth, request.scope, ADMIN):
-            found = {"status": found.get("status")}
-        return _json(without_paths(found), 200 if found.get("status") == "ok" else 503)
+    health = Health(service, auth, ending, reasons)
 
     async def metrics(_: Request) -> Response:
-        return Response(
-            await measured.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8"
-        )
+        return Response(await measured.exposition(), media_type=CONTENT_TYPE)
 
     async def home(_: Request) -> Response:
         return PlainTextResponse(
             "Mnemolog: memory for agents and robots. Speak MCP to POST /mcp; "
-            "GET /events tells what changes; GET /healthz and GET /metrics tell how it is.\n"
+            "GET /events tells what changes; GET /healthz, /readyz, /livez and /metrics tell how "
+            "it is.\n"
         )
 
     @contextlib.asynccontextmanager
@@ -328,28 +337,23 @@ def build_app(
         routes=[
             Route("/mcp", mcp, methods=["POST"]),
             Route("/events", events, methods=["GET"]),
-            Route("/healthz", healthz),
-            Route("/metrics", metrics),
+            Route(HEALTHZ, health.healthz),
+            Route(READYZ, health.readyz),
+            Route(LIVEZ, health.livez),
+            Route(METRICS, metrics),
             Route("/", home),
             *auth.routes,
         ],
         middleware=[
+            Middleware(measured.responses, paths=PATHS),
             Middleware(Guard, hosts=hosts),
             Middleware(Admission, auth=auth, needs=ROUTES),
         ],
         lifespan=lifespan,
     )
     app.state.ending = ending
+    app.state.measured = measured
     return app
-
-
-def without_paths(value: Any) -> Any:
-    """What is shown to whoever reaches the port says nothing of the machine's directories."""
-    if isinstance(value, dict):
-        return {key: without_paths(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [without_paths(one) for one in value]
-    return _PATH.sub("(a path)", value) if isinstance(value, str) else value
 
 
 def _json(value: Any, status: int) -> Response:
@@ -360,13 +364,14 @@ def run(settings: Settings, families: Families) -> None:
     """`mnemolog serve`: returns when told to end. Raises `Unavailable` when it cannot serve."""
     limit_arenas()
     descriptors = raise_limit()
-    logs.to_stderr()
+    logs.to_stderr(settings.log_format, settings.log_level)
     listening = _listen(settings.host, settings.port)
     # The server ends by these signals in good order, then raises them again for whoever was there
     # before; nobody shall be.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    asyncio.run(_serve(settings, load(families), listening, descriptors))
+    with taken(settings, identity.VERSION):
+        asyncio.run(_serve(settings, load(families), listening, descriptors))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -394,9 +399,10 @@ def _check_open(settings: Settings, hosts: Hosts) -> None:
             "would be asked who they are. Give --auth keys (`mnemolog keys add` makes one) or "
             "--auth oauth, or --insecure if whoever reaches the port may do everything"
         )
-    sys.stderr.write(
-        f"mnemolog: whoever reaches {settings.host}:{settings.port} may read and change everything "
-        "(--insecure); --auth keys or --auth oauth asks them who they are\n"
+    logs.say(
+        f"whoever reaches {settings.host}:{settings.port} may read and change everything "
+        "(--insecure); --auth keys or --auth oauth asks them who they are",
+        "warning",
     )
 
 
@@ -453,7 +459,9 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app.state.ending, Door(listening, descriptors, tls))
+    door = Door(listening, descriptors, tls)
+    app.state.measured.watch(door)
+    server = _Server(config, app.state.ending, door)
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])
@@ -472,13 +480,12 @@ async def _announce(service: Any, settings: Settings, listening: socket.socket) 
     host, port = listening.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     scheme = "https" if settings.tls_cert else "http"
-    words = f"mnemolog: serving {scheme}://{place}/mcp, data in {settings.data_dir}"
+    words = f"serving {scheme}://{place}/mcp, data in {settings.data_dir}"
     if model:  # A projector has none: what it stores is embedded.
         words += f", model {model['name']} {model['status']}" if model["name"] else ", no model"
         if model.get("reason"):
             words += f": searching by words alone, bm25_only ({model['reason']})"
-    sys.stderr.write(f"{words}\n")
-    sys.stderr.flush()
+    logs.say(words)
 
 
 def _end_if_failed(opening: asyncio.Task[None], server: uvicorn.Server) -> None:

@@ -76,7 +76,8 @@ class _Bucket(msgspec.Struct):
 
 
 class Limits:
-    """`rates` are everybody's but for those in `own`, by the client's key."""
+    """`rates` are everybody's but for those in `own`, by the client's key. `refused` counts the
+    requests that came too often."""
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Limits:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        self.refused: dict[Kind, int] = {"read": 0, "write": 0}
         self._rates = rates
         self._own = own or {}
         self._clock, self._wall = clock, wall
@@ -102,6 +104,7 @@ class Limits:
             bucket.tokens -= 1
         else:
             wait_s = (1 - bucket.tokens) / rate.per_s
+            self.refused[kind] += 1
         self._buckets[client, kind] = bucket
         if len(self._buckets) > 2 * MAX_CLIENTS:
             self._buckets.popitem(last=False)

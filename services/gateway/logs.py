@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 
 class _Stderr(io.StringIO):
@@ -24,27 +26,64 @@ class _Stderr(io.StringIO):
             sys.stderr.flush()
 
 
-def to_stderr() -> None:
-    """Send this process's log lines, and those of the libraries it uses, to stderr."""
+Style = Literal["text", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+_style: Style = "text"
+
+
+def to_stderr(style: Style = "text", level: Level = "info") -> None:
+    """Send this process's log lines of at least the `level`, and warnings of the libraries that it
+    uses, to stderr: for people, or an object each."""
     import structlog
 
+    global _style
+    _style = style
+    renderer: Any = structlog.processors.JSONRenderer()
+    formatter: logging.Formatter = _JsonFormatter()
+    if style == "text":
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+        formatter = _Formatter("%(asctime)s %(levelname)s %(message)s")
+    lowest: int = getattr(logging, level.upper())
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _escaped,
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
+            renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(lowest),
         logger_factory=structlog.PrintLoggerFactory(_Stderr()),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=max(lowest, logging.WARNING), handlers=[handler])
+
+
+def say(sentence: str, level: Level = "info") -> None:
+    """What whoever started the process should see, whatever the level."""
+    line = f"mnemolog: {sentence}"
+    if _style == "json":
+        line = _object(sentence, level)
+    stderr = _Stderr()
+    stderr.write(f"{line}\n")
+    stderr.flush()
+
+
+def fail(sentence: str) -> None:
+    """Why the process ends."""
+    if _style == "json":
+        say(sentence, "error")
+    else:
+        sys.stderr.write(f"Error: {sentence}\n")
+
+
+def _object(event: str, level: str, **more: str) -> str:
+    at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({"event": event, "level": level, "timestamp": at, **more})
 
 
 def printable(text: str) -> str:
@@ -62,6 +101,14 @@ class _Formatter(logging.Formatter):
 
     def formatException(self, exception: Any) -> str:
         return printable(super().formatException(exception))
+
+
+class _JsonFormatter(_Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        more = {"logger": record.name}
+        if record.exc_info:
+            more["exception"] = self.formatException(record.exc_info)
+        return _object(printable(record.getMessage()), record.levelname.lower(), **more)
 
 
 def _escaped(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -23,6 +23,7 @@ from mnemolog.services.gateway import identity
 from mnemolog.services.gateway.pipes import Lines, Output
 from mnemolog.services.gateway.sizes import MAX_OTHER_BYTES, Raw
 from mnemolog.services.listed import Families, named
+from mnemolog.services.node.traces import taken
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
@@ -153,7 +154,8 @@ def run(settings: Settings, actor: str, families: Families) -> None:
     """`mnemolog stdio`: returns when the client is gone or the process is told to end."""
     limit_arenas()
     raise_limit()
-    asyncio.run(_run(settings, actor, families))
+    with taken(settings, identity.VERSION):
+        asyncio.run(_run(settings, actor, families))
 
 
 async def _run(settings: Settings, actor: str, families: Families) -> None:
@@ -175,15 +177,18 @@ async def _run(settings: Settings, actor: str, families: Families) -> None:
         from mnemolog.services.gateway.caller import Caller
         from mnemolog.services.gateway.calls import Calls
         from mnemolog.services.gateway.tools import Offer
+        from mnemolog.services.gateway.watched import Watched, calls_told
         from mnemolog.services.node.sharing.shared import SharedService
 
-        logs.to_stderr()
+        logs.to_stderr(settings.log_format, settings.log_level)
         catalogue = await asyncio.to_thread(load, families)
         offer = Offer(catalogue, settings.families, read_only=settings.read_only)
         service = SharedService(settings, catalogue)
         await service.start()
+        told = calls_told(wanted=settings.log_calls, level=settings.log_level)
+        families_of = {name: catalogue.family_of[name].name for name in offer.tools}
         calls = Calls(
-            service,
+            Watched(service, families_of, told),
             Caller(tenant=settings.tenant, actor=actor),
             files=own_files(),
             reads=offer.reads,

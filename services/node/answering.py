@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from mnemolog.events.arguments import Refused
 from mnemolog.events.envelope import Answered
+from mnemolog.events.trace import within
 from mnemolog.projections.ports import Choice, IndexDamaged, VectorsAway
+from mnemolog.services import tracing
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.host import Host
@@ -55,7 +57,7 @@ class Answering:
             if isinstance(found, Answer):
                 return found
             if found is not None and text is not None:
-                await loop.run_in_executor(self._ahead, self._ask_ahead, found, text)
+                await loop.run_in_executor(self._ahead, self._ask_ahead, asked, found, text)
                 text, until_s = None, time.monotonic() + self._describe_wait_s
                 continue
             await asyncio.sleep(pause_s)
@@ -79,6 +81,14 @@ class Answering:
         threads = self._heavy if asked.tool.heavy else self.threads
         return threads.submit(self._try, asked)
 
+    def waiting(self) -> dict[str, int]:
+        """Reads that no thread has taken up yet."""
+        return {
+            "reading": self.threads._work_queue.qsize(),
+            "examining": self._heavy._work_queue.qsize(),
+            "asking_ahead": self._ahead._work_queue.qsize(),
+        }
+
     def close(self) -> None:
         self.threads.shutdown()
         self._host.embedding.stop_passages()
@@ -95,11 +105,12 @@ class Answering:
         usual = ("", None if own is None else own.name)
         return [one for one in found if one is not None and one.name not in usual]
 
-    def _ask_ahead(self, choices: Sequence[Choice], text: str) -> None:
+    def _ask_ahead(self, asked: Asked, choices: Sequence[Choice], text: str) -> None:
         """Have the query's vector made; whoever answers then finds it at hand, or learns at once
         that there is none."""
         for choice in choices:
-            with suppress(VectorsAway):
+            embedding = tracing.part("embed", asked.call)
+            with suppress(VectorsAway), within(asked.call.trace), embedding:
                 self._host.models.query(choice, text)
 
     def _try(self, asked: Asked) -> None:
@@ -112,7 +123,10 @@ class Answering:
         for the vector first."""
         if looks and (choices := self._elsewhere(asked)):
             return choices
-        found = self._found(asked, last)
+        assert asked.tool is not None
+        part = tracing.part("read", asked.call, tool=asked.tool.name, partition=asked.partition)
+        with part, within(asked.call.trace):
+            found = self._found(asked, last)
         if found is None:
             return None
         answer, answered = found

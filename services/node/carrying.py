@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mnemolog.events.envelope import Call
+from mnemolog.events.trace import within
 from mnemolog.services.api import Ran
 from mnemolog.services.decider.tool import Asked, Edge, Tool
 
@@ -31,7 +34,7 @@ class Carrying:
         tool = asked.tool
         assert tool is not None and tool.carry_out is not None
         call = await asyncio.get_running_loop().run_in_executor(
-            self._threads_of(tool), tool.carry_out, edge, asked.call, asked.args
+            self._threads_of(tool), _carry_out, tool.carry_out, edge, asked
         )
         return replace(asked, call=call)
 
@@ -56,3 +59,8 @@ class Carrying:
             threads = ThreadPoolExecutor(tool.at_once, thread_name_prefix=f"carry-out-{tool.name}")
             self._threads[tool.name] = threads
         return threads
+
+
+def _carry_out(carry_out: Callable[[Edge, Call, Any], Call], edge: Edge, asked: Asked) -> Call:
+    with within(asked.call.trace):
+        return carry_out(edge, asked.call, asked.args)

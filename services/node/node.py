@@ -49,6 +49,7 @@ from mnemolog.services.node.following.healing import Healing
 from mnemolog.services.node.following.positions import Positions, place_after, reached
 from mnemolog.services.node.following.projections import Projections
 from mnemolog.services.node.gate import Gate
+from mnemolog.services.node.gauges import Sizes
 from mnemolog.services.node.health import Condition
 from mnemolog.services.node.upkeep import Upkeep
 from mnemolog.services.node.vectors.feeder import Feeder
@@ -165,6 +166,10 @@ class Node(ABC):
         """Per partition where the log ends and how far this node is."""
 
     @abstractmethod
+    def _waiting(self) -> list[tuple[str, int]]:
+        """Queues of this node, each with how much waits in it; several may have one name."""
+
+    @abstractmethod
     def paused(self) -> AbstractContextManager[None]:
         """From a thread: nothing is decided or applied meanwhile."""
 
@@ -196,6 +201,7 @@ class Node(ABC):
 
     async def _call(self, request: Request, progress: Progress | None) -> Answer:
         asked = self.read(_call_of(request), internal=request.internal)
+        unfit = asked.refused is not None
         try:
             if asked.refused is not None:
                 raise asked.refused
@@ -210,7 +216,8 @@ class Node(ABC):
         with self.condition.met("write"):
             if asked.refused is None and asked.tool is not None and asked.tool.carry_out:
                 asked = await self._carried_out(asked, request, progress)
-            return await self.answering.shown(asked, await self._decided(asked))
+            answer = await self.answering.shown(asked, await self._decided(asked))
+        return replace(answer, unfit=True) if unfit else answer
 
     def read(self, call: Call, *, internal: bool = True) -> Asked:
         return self.catalogue.read(call, self.log.partitions, internal=internal)
@@ -303,6 +310,33 @@ class Node(ABC):
             "vectors": vectors,
         }
 
+    async def figures(self) -> dict[str, Any]:
+        queues = {**self.answering.waiting(), "embedding": self.embedding.waiting()}
+        for name, count in self._waiting():
+            queues[name] = queues.get(name, 0) + count
+        if self.shared is not None:
+            queues["vector_server"] = self.shared.health()["tail"]
+        return {
+            "queues": queues,
+            "followers": self.feed.open,
+            "indexes": self._indexes(),
+            **await self._sizes.now(),
+        }
+
+    def _indexes(self) -> list[dict[str, int]]:
+        """Per partition how many of its decisions the search indexes have made durable."""
+        text, vectors = self.projections.text, self.projections.own
+        fed = [] if self._feeder is None else self._feeder.positions()
+        found = [
+            {"partition": p, "text": text.checkpoint(p) + 1} for p in range(self.log.partitions)
+        ]
+        if vectors is not None:
+            for one in found:
+                one["vectors"] = vectors.checkpoint(one["partition"]) + 1
+        for one in fed:
+            found[one["partition"]]["vectors"] = one["vectors"]
+        return found
+
     def figures_of(self, tenant: str) -> dict[str, dict[str, Any]]:
         return self._figures.of(tenant)
 
@@ -342,6 +376,7 @@ class Node(ABC):
 
     def _prepare(self, log: Log) -> None:
         """Before anything is shown that was not when the projections were opened."""
+        self._sizes = Sizes(self.settings.data_dir, self._places())
         self.late = LateVectors(self)
         self.embedding.missed = self.late.look
         self.feed = Feed(
@@ -353,6 +388,16 @@ class Node(ABC):
             streams=self.settings.events_streams,
             timeout_s=self.settings.call_timeout_s,
         )
+
+    def _places(self) -> dict[str, tuple[Path, ...]]:
+        """What of the disk is whose."""
+        data, below = self.settings.data_dir, self.directory / "projections"
+        places: dict[str, tuple[Path, ...]] = {
+            name: (below / name,) for name in ("state", "text", "vectors")
+        }
+        if self.settings.brokers is None:
+            places["log"] = (data / "log.db", data / "log.db-wal")
+        return places
 
     def _begin(self) -> None:
         self._begun = True
@@ -400,6 +445,7 @@ def _call_of(request: Request) -> Call:
         idempotency_key=request.idempotency_key,
         truncated=request.truncated,
         refused=request.refused,
+        trace=request.trace,
     )
 
 

@@ -132,6 +132,8 @@ def test_health_is_told_when_all_are_busy(
             assert (status, headers["retry-after"]) == (503, "1")
             assert "try again" in json.loads(body)["error"]
     assert server.health() == (200, server.health()[1])
+    assert server.client().get("/readyz")[0] == 200
+    assert server.client().get("/livez") == (200, '{"status":"alive"}')
     assert not any(map(is_closed, streams[1:]))
     streams.pop().close()
     until(lambda: server.client().get("/metrics")[0] == 200)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from mnemolog.services.api import Unavailable
+from mnemolog.services.gateway.health import without_paths
 from mnemolog.services.gateway.hosts import Hosts
-from mnemolog.services.gateway.http import without_paths
 from mnemolog.services.gateway.logs import printable
 from tests.attack.conftest import Attacked, answer, head, is_closed, until
 
@@ -68,7 +68,7 @@ def test_a_wrong_setting_is_told() -> None:
         Hosts("127.0.0.1", "127.0.0.1", ["http://memory.example/"])
 
 
-PATHS = ("/", "/healthz", "/metrics", "/events?follow=false", "/nowhere")
+PATHS = ("/", "/healthz", "/readyz", "/livez", "/metrics", "/events?follow=false", "/nowhere")
 
 
 def status_of(server: Attacked, request: bytes) -> tuple[int, str]:
@@ -104,7 +104,8 @@ def test_on_every_address_names_are_listed(attacked: Callable[..., Attacked]) ->
 
 def test_no_directory_is_shown(attacked: Callable[..., Attacked]) -> None:
     server = attacked(env={"MNEMOLOG_MODELS": "/somewhere/models"})
-    shown = "".join(server.client().get(path)[1] for path in ("/", "/healthz", "/metrics"))
+    paths = ("/", "/healthz", "/readyz", "/metrics")
+    shown = "".join(server.client().get(path)[1] for path in paths)
     assert str(server.data.parent) not in shown
     assert "/somewhere" not in shown
     said = {"reasons": ["no model in /var/lib/x, see http://a:1/b", "GET and/or 1/2"], "n": 1}

@@ -26,5 +26,8 @@ def test_a_projectors_metrics_show_how_far_it_is(fleet: Fleet) -> None:
             assert time.monotonic() < deadline, shown
             time.sleep(0.1)
         assert "mnemolog_up 1.0" in shown
+        assert "mnemolog_ready 0.0" in shown
+        status, body = client.get("/readyz")
+        assert status == 503 and "takes no calls" in body
         assert "mnemolog_lag{" not in shown
         fleet.end()

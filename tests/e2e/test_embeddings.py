@@ -115,6 +115,28 @@ def test_episodes_are_found_by_the_configured_models_meaning(
     is_nowhere(SECRET, server)
 
 
+def test_the_provider_hears_what_a_call_belongs_to(
+    server: Server, provider: EmbeddingServer
+) -> None:
+    client = server.client()
+    given = {
+        "provider": "openai",
+        "model": "words",
+        "api_key_env": "SPARE_API_KEY",
+        "base_url": f"{provider.url}/v1",
+    }
+    trace = f"00-{'4bf92f3577b34da6a3ce929d0e0e4736'}-00f067aa0ba902b7"
+    client.ok("configure_embeddings", given, {"traceparent": f"{trace}-01", "tracestate": "a=1"})
+    _, headers, _ = provider.asked[-1]
+    assert (headers["traceparent"], headers["tracestate"]) == (f"{trace}-01", "a=1")
+    begin(client, "repair the car")
+    embedded(client, 1)
+    assert "traceparent" not in provider.asked[-1][1], "the service's own work"
+    meta = {"traceparent": f"{trace}-00"}
+    client.ok("query_semantic_memory", {"query": "fix automobile"}, meta)
+    assert provider.asked[-1][1]["traceparent"] == f"{trace}-00"
+
+
 def test_while_the_provider_is_away_words_do_and_what_was_missed_is_embedded_later(
     server: Server, provider: EmbeddingServer
 ) -> None:

@@ -59,7 +59,13 @@ def test_writes_that_fail_are_told_until_they_work_again(server: Server, error: 
         assert ("is full. Free some space" in said) is (error == "ENOSPC")
         until_said(server, "The last write failed, at 2")
         assert health(server)[0] == 503
+        status, body = server.client().get("/readyz")
+        assert status == 503
+        assert json.loads(body)["status"] == "not ready"
+        assert "The last write failed, at 2" in json.loads(body)["reasons"][0]
+        assert server.client().get("/livez") == (200, '{"status":"alive"}')
     until_ok(server)
+    assert server.client().get("/readyz") == (200, '{"status":"ready","reasons":[]}')
     client.ok("learn", {"insight": "plates break when dropped"})
 
 

@@ -93,12 +93,18 @@ def test_serve_tells_where_it_is_and_how_it_is(own_server: Server) -> None:
     client.ok("learn", {"insight": "cups slip when wet"})
     client.refused("learn", {"insight": ""})
     client.refused("made_up", {})
+    client.refused("update", {"memory_id": 70, "new_content": "there is no such memory"})
+    client.send_raw(b"{")
     status, metrics = client.get("/metrics")
     assert status == 200
-    assert 'mnemolog_calls_total{outcome="ok",tool="learn"} 1.0' in metrics
-    assert 'mnemolog_calls_total{outcome="refused",tool="learn"} 1.0' in metrics
-    assert 'mnemolog_calls_total{outcome="refused",tool="unknown"} 1.0' in metrics
-    assert 'mnemolog_log_position{of="decisions",partition="0"} 3.0' in metrics
+    family = 'family="robot"'
+    assert f'mnemolog_calls_total{{{family},outcome="ok",tool="learn"}} 1.0' in metrics
+    assert f'mnemolog_calls_total{{{family},outcome="refused",tool="learn"}} 1.0' in metrics
+    unknown = 'family="unknown",outcome="refused",tool="unknown"'
+    assert f"mnemolog_calls_total{{{unknown}}} 2.0" in metrics
+    for reason in ("invalid_arguments", "unknown_tool", "malformed", "rules"):
+        assert f'mnemolog_refusals_total{{reason="{reason}"}} 1.0' in metrics
+    assert 'mnemolog_log_position{of="decisions",partition="0"} 5.0' in metrics
     assert 'mnemolog_lag{of="state",partition="0"} 0.0' in metrics
     assert "mnemolog_call_seconds_bucket" in metrics
     assert "/mcp" in client.get("/")[1]

@@ -62,6 +62,9 @@ class Recorder:
     async def names(self, begun: Begun) -> list[str]:
         raise NotImplementedError
 
+    async def figures(self) -> Message:
+        return {}
+
     async def health(self) -> Message:
         return {}
 

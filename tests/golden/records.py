@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mnemolog.events.codec import Fact, encode_call, encode_decision, encode_fact
-from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Refusal, Truncated
+from mnemolog.events.envelope import Answered, Call, Decision, Embedding, Refusal, Trace, Truncated
 from mnemolog.events.graph import (
     EntitiesAccessed,
     EntitiesCoOccurred,
@@ -248,6 +248,24 @@ CALLS: dict[str, Call] = {
         space="default/graph",
         received_at_us=1_773_000_000_123_456,
         answered=Answered(ids=[], ms=41.5, reply=b'{"error":"There is no file"}'),
+    ),
+    "call.traced": Call(
+        id="000641d2c3b4a596f0e1d2c3b4a59687",
+        tool="learn",
+        arguments=b'{"insight": "cups slip when wet"}',
+        space="default/robot/default",
+        received_at_us=1_773_000_000_123_456,
+        trace=Trace(
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=00f067,congo=t61rcW"
+        ),
+    ),
+    "call.traced.least": Call(
+        id="c",
+        tool="learn",
+        arguments=b"{}",
+        space="default/robot/default",
+        received_at_us=0,
+        trace=Trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"),
     ),
     "call.least": Call(
         id="c", tool="learn", arguments=b"{}", space="default/robot/default", received_at_us=0

@@ -58,7 +58,7 @@ def test_every_fault_is_held_by_a_test(test: str) -> None:
 
 
 def test_every_metric_is_listed(tmp_path: Path) -> None:
-    listed = set(re.findall(r"`(mnemolog_\w+)(?:\{[\w,]+\})?` \|", PAGE))
+    listed = set(re.findall(r"`((?:mnemolog|process)_\w+)(?:\{[\w,]+\})?` \|", PAGE))
     server = Server(tmp_path / "data", "--model", "none")
     try:
         status, shown = server.client().get("/metrics")

@@ -78,7 +78,8 @@ class EmbeddedNode(Node):
 
     def submit(self, asked: Asked) -> Future[Answer]:
         """What a call needs embedded is on its way while it waits its turn."""
-        return self.workers[asked.partition].submit(asked, self.embedding.start(asked.texts))
+        inputs = self.embedding.start(asked.texts, asked.call.trace)
+        return self.workers[asked.partition].submit(asked, inputs)
 
     def submit_embedded(self, call: Call) -> Future[Answer]:
         asked = self.read(call)
@@ -142,6 +143,9 @@ class EmbeddedNode(Node):
 
     def _reasons(self) -> list[str]:
         return self._stopped(self.workers) + [one.trouble for one in self.workers if one.trouble]
+
+    def _waiting(self) -> list[tuple[str, int]]:
+        return [("deciding", one.waiting) for one in self.workers]
 
     async def _positions(self) -> list[dict[str, Any]]:
         return [

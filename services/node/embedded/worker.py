@@ -22,6 +22,7 @@ from mnemolog.events.codec import encode_call
 from mnemolog.events.log import LogDamaged, LogError
 from mnemolog.projections.ports import IndexDamaged
 from mnemolog.projections.state.store import PartitionState, StateError
+from mnemolog.services import tracing
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.decide import Inputs
@@ -127,6 +128,10 @@ class PartitionWorker:
         self.failed = f"Partition {self.partition} has stopped: {reason}"
         _log.error("a partition has stopped", partition=self.partition, reason=reason)
 
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
+
     def stop(self) -> None:
         """Decide what is waiting, then end."""
         self._stopping = True
@@ -204,10 +209,13 @@ class PartitionWorker:
             data = encode_call(one.asked.call)
             calls.append((one.asked.call.space, data))
             made.append(self.decider.decide(data, one.asked, given))
-        self._log.append(self.partition, calls, [one.row for one in made])
-        self.decider.state.commit()
-        for decided in made:
-            self._bring(decided.counted)
+        traced = [one.asked.call for one in batch]
+        with tracing.part("log.append", *traced, partition=self.partition):
+            self._log.append(self.partition, calls, [one.row for one in made])
+        with tracing.part("project", *traced, partition=self.partition):
+            self.decider.state.commit()
+            for decided in made:
+                self._bring(decided.counted)
         for one, decided in zip(batch, made, strict=True):
             if one.answer is not None:
                 one.answer.set_result(decided.counted.answer(self.partition))

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import structlog
 
+from mnemolog.events.envelope import Trace
+from mnemolog.events.trace import current
 from mnemolog.infra.embedder.catalogue import CATALOGUE, Model, covers
 from mnemolog.infra.embedder.lazy import BackgroundEmbedder
 from mnemolog.infra.embedder.store import models_dir
 from mnemolog.infra.settings import Settings, SettingsError
 from mnemolog.projections.ports import Vector
+from mnemolog.services import tracing
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.node.embedding.passages import Passages
 from mnemolog.services.reader.reader import VectorModel
+
+if TYPE_CHECKING:
+    from mnemolog.infra.embedder.onnx import OnnxEmbedder
 
 THREADS = 2
 LOAD_WAIT_S = 30.0
@@ -44,7 +51,9 @@ class Embedding:
         if self.model is None or not covers(self.model, text):
             return None
         embedder = self.embedder.wait(self._wait_s)
-        return None if embedder is None else self._threads.submit(embedder.embed_query, text).result
+        if embedder is None:
+            return None
+        return self._threads.submit(_query, embedder, text, current()).result
 
     def loaded(self) -> str | None:
         if self.model is None or self.embedder.wait(self._wait_s) is None:
@@ -61,15 +70,19 @@ class Embedding:
     def wait_for_model(self) -> None:
         self.embedder.wait(self._wait_s)
 
-    def start(self, texts: list[str]) -> Future[Inputs]:
+    def start(self, texts: list[str], trace: Trace | None = None) -> Future[Inputs]:
         """The inputs of a call with these texts, on their way."""
-        return self._threads.submit(self.inputs, texts) if texts else self.made(texts)
+        return self._threads.submit(self._inputs, texts, trace) if texts else self.made(texts)
 
     def made(self, texts: list[str]) -> Future[Inputs]:
         """As `start`, on the caller's thread."""
         done: Future[Inputs] = Future()
         done.set_result(self.inputs(texts))
         return done
+
+    def _inputs(self, texts: list[str], trace: Trace | None) -> Inputs:
+        with tracing.part_of("embed", None if self.model is None else trace):
+            return self.inputs(texts)
 
     def inputs(self, texts: list[str]) -> Inputs:
         """The vectors of those texts that the model covers; none while there is no model."""
@@ -90,6 +103,10 @@ class Embedding:
                 _log.error("a text could not be embedded", characters=len(text), error=str(error))
         return Inputs(self.named, vectors)
 
+    def waiting(self) -> int:
+        """Texts of callers that no thread has taken up yet."""
+        return self._threads._work_queue.qsize()
+
     def stop_passages(self) -> None:
         """Whoever waits for the vectors of stored texts is told to ask again."""
         self._passages.close()
@@ -98,6 +115,11 @@ class Embedding:
         self._threads.shutdown()
         # The runtime aborts a process that ends while a model is being loaded.
         self.embedder.wait(LOAD_WAIT_S)
+
+
+def _query(embedder: OnnxEmbedder, text: str, trace: Trace | None) -> Vector:
+    with tracing.part_of("embed", trace):
+        return embedder.embed_query(text)
 
 
 def model_of(settings: Settings) -> Model | None:

@@ -186,6 +186,11 @@ class Feed:
             for one in wanting:
                 one.buffer.put(change, change.size)
 
+    @property
+    def open(self) -> int:
+        """How many follow."""
+        return self._open
+
     def close(self) -> None:
         """Every follower is told that this is the end."""
         with self._lock:

@@ -166,7 +166,7 @@ class KafkaNode(Node):
         if place.failed is not None:
             raise Unavailable(place.failed)
         if place.ours:
-            self._ahead.start(asked.texts)
+            self._ahead.start(asked.texts, asked.call.trace)
         return await self.outbox.decided(asked)
 
     def _told(self, partition: int, counted: Counted) -> None:
@@ -218,6 +218,19 @@ class KafkaNode(Node):
             return (await self._kafka.ends(partition)).decisions
         except LogError as error:
             raise Unavailable(f"The newest position is not known: {error}") from error
+
+    def standing(self) -> dict[str, Any]:
+        found = super().standing()
+        if self._takes_calls:
+            return found
+        return {**found, "role": self.settings.role, "takes_calls": False}
+
+    def _waiting(self) -> list[tuple[str, int]]:
+        return [
+            *(("deciding", one.undecided) for one in self.partitions if one.ours),
+            ("answers", self.outbox.waiting),
+            ("reads_to_record", self.outbox.reads),
+        ]
 
     async def _positions(self) -> list[dict[str, Any]]:
         return [

@@ -12,6 +12,7 @@ import structlog
 from mnemolog.events.codec import encode_call
 from mnemolog.events.log import LogError
 from mnemolog.infra.log.kafka import KafkaLog
+from mnemolog.services import tracing
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.tool import Asked
@@ -79,6 +80,16 @@ class Outbox:
         if partition not in self._flushing:
             self._flushing[partition] = self._loop.create_task(self._flush(partition))
 
+    @property
+    def waiting(self) -> int:
+        """Calls that are not answered yet."""
+        return len(self._waiting)
+
+    @property
+    def reads(self) -> int:
+        """Records of reads that are not on the log yet."""
+        return sum(map(len, self._reads.values()))
+
     def is_empty(self) -> bool:
         """Whether no record of a read waits."""
         return not self._reads
@@ -100,7 +111,9 @@ class Outbox:
             await self._check_whole(partition)
         every = [*self._reads.pop(partition, ()), *calls]
         rows = [(one.call.space, encode_call(one.call)) for one in every]
-        offsets = await self._log.append_calls(partition, rows)
+        traced = [one.call for one in every]
+        with tracing.part("log.append", *traced, partition=partition, of="calls"):
+            offsets = await self._log.append_calls(partition, rows)
         for offset, (_, data), asked in zip(offsets, rows, every, strict=True):
             # Kafka has it: there is no need to wait until it brings it round, nor to read it again.
             self._partitions[partition].call_came(offset, data, asked)

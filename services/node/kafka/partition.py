@@ -19,9 +19,11 @@ from typing import Final, TypeVar
 import structlog
 
 from mnemolog.events.codec import NewerVersion, Undecodable, decode_decision
+from mnemolog.events.envelope import Trace
 from mnemolog.events.log import Log, LogDamaged, LogError, Stored
 from mnemolog.projections.ports import IndexDamaged
 from mnemolog.projections.state.store import PartitionState
+from mnemolog.services import tracing
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.clock import DecisionTime
 from mnemolog.services.decider.decide import Deciding, Inputs
@@ -76,7 +78,7 @@ class Partition:
         deciding: Deciding,
         time: DecisionTime,
         work: Executor,
-        inputs: Callable[[list[str]], Awaitable[Inputs]],
+        inputs: Callable[[list[str], Trace | None], Awaitable[Inputs]],
         show: Callable[[int, Counted], None],
         told: Callable[[int, Counted], None],
     ) -> None:
@@ -170,8 +172,13 @@ class Partition:
         return self._unfollowed or self._undecided
 
     @property
+    def undecided(self) -> int:
+        """Calls on the log that wait for a decision."""
+        return max(0, self.calls.end - self.state.head.next_call)
+
+    @property
     def _undecided(self) -> bool:
-        return self.calls.end > self.state.head.next_call
+        return self.undecided > 0
 
     @property
     def _unfollowed(self) -> bool:
@@ -260,8 +267,10 @@ class Partition:
         run = self._at_once if _light(batch, asked) else self._on_thread
         made = await run(self._decide_batch, batch, asked, inputs)
         self._last_is_ours = False
+        calls = [one.call for one in asked if one is not None]
         try:
-            offsets = await self._log.append_decisions(self.number, [one.row for one in made])
+            with tracing.part("log.append", *calls, partition=self.number, of="decisions"):
+                offsets = await self._log.append_decisions(self.number, [one.row for one in made])
         except BaseException:
             await self._on_thread(self.state.rollback)
             raise
@@ -272,12 +281,15 @@ class Partition:
             await self._on_thread(self.state.rollback)
             return
         self._last_is_ours = self.ours
-        await run(self._commit, [one.counted for one in made])
+        with tracing.part("project", *calls, partition=self.number):
+            await run(self._commit, [one.counted for one in made])
         self.decisions.done(self.state.next_offset)
         self._tell()
 
     async def _given(self, asked: Asked | None) -> Inputs:
-        return Inputs() if asked is None else await self._inputs(asked.texts)
+        if asked is None:
+            return Inputs()
+        return await self._inputs(asked.texts, asked.call.trace)
 
     def _decide_batch(
         self, batch: list[Stored], asked: list[Asked | None], inputs: list[Inputs]

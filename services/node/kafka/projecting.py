@@ -74,9 +74,13 @@ class ProjectorNode:
             "status": "degraded" if reasons else "ok",
             "reasons": reasons,
             "role": "projector",
+            "takes_calls": False,
             "model": {"name": self._model, "status": "not needed by a projector"},
             "partitions": self._feeder.positions(),
         }
+
+    async def figures(self) -> dict[str, Any]:
+        return {}
 
     async def aclose(self) -> None:
         await self._member.stop()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mnemolog.events.arguments import MAX_ARGUMENT_BYTES
 from mnemolog.events.ids import is_tenant
+from mnemolog.events.trace import is_trace
 from mnemolog.services.api import Begun, Files, Follow, Request, Unavailable
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.node.sharing.wire import Peer
@@ -30,6 +31,7 @@ def entitled_call(request: Request, guest: Peer, catalogue: Catalogue, now_us: i
     _check(len(request.arguments) <= MAX_ARGUMENT_BYTES)
     _check(len(request.after or "") <= MAX_POSITION)
     _check(request.consistency in (None, "strong"))
+    _check(request.trace is None or is_trace(request.trace))
     tool = catalogue.tools.get(request.tool)
     return replace(
         request,

@@ -110,6 +110,9 @@ class Guest:
     async def names(self, begun: Begun) -> list[str]:
         return (await self._ask(op="names", begun=begun)).names or []
 
+    async def figures(self) -> dict[str, Any]:
+        return (await self._ask(op="figures")).result or {}
+
     async def rebuild(self, verify: bool, progress: Callable[[int, int], None]) -> dict[str, Any]:
         return (await self._ask(progress, op="rebuild", verify=verify)).result or {}
 

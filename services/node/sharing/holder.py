@@ -121,6 +121,9 @@ class Holder:
         reasons = [*found["reasons"], self._unreachable]
         return {**found, "status": "degraded", "reasons": reasons}
 
+    async def figures(self) -> dict[str, Any]:
+        return {**await self.node.figures(), "guests": len(self._guests)}
+
     def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         return self.node.events(follow)
 
@@ -278,6 +281,8 @@ class Holder:
             answer.result = await self.health()
         elif ask.op == "names" and ask.begun is not None:
             answer.names = await self.names(entitled_names(ask.begun))
+        elif ask.op == "figures":
+            answer.result = await self.figures()
         elif ask.op == "rebuild":
             answer.result = await self._rebuild(ask, writer)
         else:

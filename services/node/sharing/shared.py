@@ -69,6 +69,11 @@ class SharedService:
         holds = isinstance(self._way, Holder)
         return {**found, "data": str(self.settings.data_dir), "holds_store": holds}
 
+    async def figures(self) -> dict[str, Any]:
+        if self._way is None:
+            return {}
+        return await self._through(lambda way: way.figures())
+
     async def events(self, follow: Follow) -> AsyncGenerator[Event, None]:
         """Goes on, from where it was, with the next holder when one is lost."""
         told: set[str] = set()

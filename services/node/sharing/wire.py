@@ -32,8 +32,8 @@ _XUCRED_BYTES = 76
 
 
 class Ask(msgspec.Struct, omit_defaults=True):
-    """`op` is `call`, `health`, `names`, `rebuild` or `events`; `stop` ends the events of the same
-    id."""
+    """`op` is `call`, `health`, `figures`, `names`, `rebuild` or `events`; `stop` ends the events
+    of the same id."""
 
     id: int
     op: str
