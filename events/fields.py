@@ -20,9 +20,9 @@ _UNSEEN = (
 NO_CONTROLS = rf"^[^{_CONTROLS}]*[^{_UNSEEN}][^{_CONTROLS}]*$(?!\n)"
 """Pattern of a name: something in it can be seen, and it has no control characters, nor those that
 turn the direction of writing. Python's `$` would let a line's end pass."""
-TENANT = r"^[A-Za-z0-9._-]{1,64}\Z"
+TENANT = r"^(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z"
 """Pattern of a tenant's name. It ends at the first slash of a space, so it must have none: else one
-tenant's space could be another's."""
+tenant's space could be another's. A directory is called after it, so it is not `.` or `..`."""
 
 
 class UnknownField(ValueError):

@@ -54,7 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`on`, `off`, or rates with bursts such as `read=100/150 write=20/30`: how often one client
     may ask over HTTP."""
     client_limits: str = ""
-    """Rates of some clients, by name or address: `robot-7 read=500/700, 10.0.0.4 write=50/80`."""
+    """Rates of some clients, by tenant and name, or address: `lab/robot-7 read=500/700, 10.0.0.4
+    write=50/80`."""
     allowed_hosts: str = ""
     """Names under which clients may ask for it beside its address, separated by commas."""
     log: str = "sqlite"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mnemolog.infra.settings import Settings
-from mnemolog.services import tracing
 
 
 @contextmanager
@@ -18,6 +17,7 @@ def taken(settings: Settings, version: str) -> Iterator[None]:
         return
     # Here and not above: most have none, and it takes a moment to load.
     from mnemolog.infra.tracing import OtlpSpans
+    from mnemolog.services import tracing
 
     tracing.use(OtlpSpans(endpoint, version))
     try:

@@ -299,6 +299,7 @@ def test_what_is_listed_says_everything_but_the_keys(tmp_path: Path) -> None:
         (["add", "../x"], "A name has letters"),
         (["add", "x" * 129], "A name has letters"),
         (["add", "x", "--tenant", "a/b"], "tenant"),
+        (["add", "x", "--tenant", ".."], "tenant"),
         (["add", "x", "--scopes", "memory:everything"], "--scopes takes some of"),
         (["add", "x", "--scopes", ""], "--scopes takes some of"),
         (["add", "x", "--speaks-for", "a\x1bb"], "--speaks-for takes"),

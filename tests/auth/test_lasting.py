@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from tests.attack.conftest import until
+from tests.attack.conftest import Attacked, answer, until
+from tests.attack.test_hanging_up import listening
 from tests.auth.conftest import Known, put, said
 from tests.auth.issuer import Issuer
 from tests.e2e.conftest import PATIENCE_S, Server
@@ -45,6 +46,27 @@ def test_a_stream_ends_when_its_key_is_revoked(serve: Callable[..., Server]) -> 
         assert rest(first).endswith(b"0\r\n\r\n"), "it ends as an answer should"
         assert Known(server, staying).learns("cups slip when wet").status == 200
         assert b"cups slip" in second.recv(65536)
+    server.stop()
+    assert "Traceback" not in server.errors.read_text()
+
+
+def test_a_subscription_ends_with_its_key(serve: Callable[..., Attacked]) -> None:
+    server = serve("--auth", "keys")
+    key = put(server.data, "going")
+    asked = listening(3).replace(b"\r\n", f"\r\nAuthorization: Bearer {key}\r\n".encode(), 1)
+    watching = Known(server, put(server.data, "watching", scopes="admin"))
+
+    def streams() -> str:
+        shown = watching.told("/metrics").body.decode()
+        return next(one for one in shown.splitlines() if one.startswith("mnemolog_event_streams "))
+
+    with server.connect() as client:
+        client.sendall(asked)
+        assert answer(client)[0] == 200
+        assert streams() == "mnemolog_event_streams 3.0"
+        assert said(server.data, "revoke", "going").returncode == 0
+        assert rest(client).endswith(b"0\r\n\r\n")
+        until(lambda: streams() == "mnemolog_event_streams 0.0")
     server.stop()
     assert "Traceback" not in server.errors.read_text()
 

@@ -132,6 +132,7 @@ REFUSED: dict[str, Callable[[Given], str]] = {
     "without a tenant": with_(without=["tenant"]),
     "with an empty tenant": with_(tenant=""),
     "with a slash in its tenant": with_(tenant="ours/robot"),
+    "with a directory's name for a tenant": with_(tenant=".."),
     "with a line in its tenant": with_(tenant="ours\n"),
     "with a list of tenants": with_(tenant=["ours"]),
     "without a name": with_(without=["sub"]),

@@ -39,7 +39,9 @@ def read(tool: str, arguments: object, tenant: str = "default") -> Asked:
     return CATALOGUE.read(call, 4)
 
 
-@pytest.mark.parametrize("tenant", ["", "acme/robot/x", "acme/", "a b", "acme\n", "é", "x" * 65])
+@pytest.mark.parametrize(
+    "tenant", ["", "acme/robot/x", "acme/", "a b", "acme\n", "é", "x" * 65, ".", ".."]
+)
 def test_no_tenant_can_have_anothers_space(tenant: str) -> None:
     assert not is_tenant(tenant)
     asked = read("learn", {"insight": "x", "collection": "y"}, tenant)
