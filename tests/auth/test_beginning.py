@@ -105,6 +105,7 @@ def test_what_is_said_nothing_about() -> None:
 def test_what_this_server_is_reached_as() -> None:
     assert reached_at([], "127.0.0.1", 3000) == "http://127.0.0.1:3000/mcp"
     assert reached_at([], "::1", 3000) == "http://[::1]:3000/mcp"
+    assert reached_at([], "10.0.0.7", 443, tls=True) == "https://10.0.0.7:443/mcp"
     assert reached_at(["memory.example", "node1"], "0.0.0.0", 3000) == HERE
     assert reached_at([], "0.0.0.0", 3000) is None
 

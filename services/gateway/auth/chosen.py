@@ -39,6 +39,6 @@ def _oauth(settings: Settings, bound: tuple[str, int]) -> Authenticator:
     from mnemolog.services.gateway.auth.oauth import OAuth
     from mnemolog.services.gateway.auth.trusted import client_secret, reached_at, trusted
 
-    place = reached_at(settings.hosts, *bound)
+    place = reached_at(settings.hosts, *bound, tls=bool(settings.tls_cert))
     found = trusted(os.environ, resource=place, tenant=settings.tenant)
     return OAuth(found, client_secret(os.environ))

@@ -77,14 +77,15 @@ def client_secret(env: Mapping[str, str]) -> str:
         raise Unavailable(f"OAUTH_CLIENT_SECRET_FILE, {file}, cannot be read: {why}") from None
 
 
-def reached_at(hosts: list[str], address: str, port: int) -> str | None:
+def reached_at(hosts: list[str], address: str, port: int, *, tls: bool = False) -> str | None:
     """The URL of this server, as far as can be told: of the first name that is listed, which a
     proxy with TLS answers to, else of the address it listens on."""
     if hosts:
         return f"https://{hosts[0]}/mcp"
     if ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
         return None
-    return f"http://[{address}]:{port}/mcp" if ":" in address else f"http://{address}:{port}/mcp"
+    scheme, place = "https" if tls else "http", f"[{address}]" if ":" in address else address
+    return f"{scheme}://{place}:{port}/mcp"
 
 
 def secure(url: str) -> bool:
