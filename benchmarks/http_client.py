@@ -27,6 +27,9 @@ REPLY_TIMEOUT_S = 60.0
 LAST_WORDS = 2000
 _HEADERS = {"Content-Type": "application/json", "User-Agent": "mnemolog-benchmark"}
 
+UNLIMITED = {"MNEMOLOG_RATE_LIMITS": "off"}
+"""One client asks as often as it can: that is what is measured."""
+
 
 class HttpReply(msgspec.Struct, frozen=True):
     """What a tool answered, at which position of the log, and how long its caller waited."""
@@ -93,7 +96,7 @@ class HttpNode:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env=child_environment({**checkout.environment(), **environment}),
+                env=child_environment({**UNLIMITED, **checkout.environment(), **environment}),
                 start_new_session=True,
             )
         try:

@@ -120,10 +120,22 @@ class Limited(H11Protocol):
             await self._given(scope, receive, send)
         except asyncio.CancelledError:
             if not cycle.disconnected:
-                raise
+                if not door.closed:
+                    raise
+                await self._end(scope, receive, send)
         finally:
             door.busy -= counts
             self._task = None
+
+    async def _end(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """There is no time left for what is under way."""
+        if self.cycle.response_started:
+            self.cycle.disconnected = True
+            self.transport.close()
+            return
+        await no_room("The service ends, and what was asked may still be done")(
+            scope, receive, send
+        )
 
 
 def no_room(reason: str) -> Response:
@@ -158,7 +170,7 @@ class Door:
         self._coming: set[asyncio.Task[Any]] = set()
         self._make: Callable[[], asyncio.Protocol] | None = None
         self._accepting = False
-        self._closed = False
+        self.closed = False
         self._sweeping: asyncio.Task[None] | None = None
         self._told_short = False
 
@@ -171,7 +183,7 @@ class Door:
 
     def close(self) -> None:
         self._pause()
-        self._closed = True
+        self.closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
 
@@ -181,7 +193,7 @@ class Door:
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._closed and not self._accepting:
+        if not self.closed and not self._accepting:
             self._accepting = True
             asyncio.get_running_loop().add_reader(self._listening.fileno(), self._accept)
 

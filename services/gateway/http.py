@@ -36,19 +36,20 @@ from mnemolog.services.gateway.auth.admission import (
     Admission,
     Authenticator,
     caller_of,
-    error,
     insufficient,
     needs_scope,
 )
 from mnemolog.services.gateway.auth.chosen import authenticator
-from mnemolog.services.gateway.auth.needs import UNREADABLE, Needs, needs
+from mnemolog.services.gateway.auth.needs import UNREADABLE, Kind, Needs, needs
 from mnemolog.services.gateway.bodies import Body, Full, Room
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED, Calls
 from mnemolog.services.gateway.clients import Client, Context
 from mnemolog.services.gateway.connections import Door, Limited, no_room
+from mnemolog.services.gateway.ends import Ends
 from mnemolog.services.gateway.hosts import Guard, Hosts
 from mnemolog.services.gateway.house import House
-from mnemolog.services.gateway.limits import Limits, read_limits, too_often
+from mnemolog.services.gateway.jsonrpc import error
+from mnemolog.services.gateway.limits import Limits, read_limits
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import Measured
 from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
 
 GRACE_S = 10
-"""How long requests under way may take to finish at shutdown."""
+"""How long requests and calls under way may take to finish at shutdown, all together."""
 IDLE_S = 5
 """How long a connection is kept open between two requests."""
 
@@ -94,21 +95,25 @@ class Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         # Before anything is read or recorded: a form on a web page cannot send this type.
+        if request.method != "POST":
+            await self._say(Response(status_code=405, headers={"Allow": "POST"}), request, send)
+            return
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
             wrong = Response("Content-Type must be application/json", 400)
-            await wrong(scope, receive, send)
+            await self._say(wrong, request, send)
             return
         body = Body(self._room)
         try:
             scope[CLIENT] = self._house.client(caller_of(scope), request.query_params)
             await self._answer(request, await body.read(request), send)
         except Refused as refused:
-            await error(400, types.INVALID_PARAMS, refused.sentence)(scope, receive, send)
+            wrong = error(400, types.INVALID_PARAMS, refused.sentence)
+            await self._say(wrong, request, send)
         except ClientDisconnect:
             return
         except Full:
             full = no_room("As many large messages as fit in memory are under way")
-            await full(scope, receive, send)
+            await self._say(full, request, send)
         finally:
             body.close()
 
@@ -122,12 +127,10 @@ class Mcp:
             version = request.headers.get("mcp-protocol-version")
             found = await shape.in_time(lambda body: _look(body, version), body)
         needed = _needed(client.offer, found)
-        if self._limits is not None:
-            taken = self._limits.take(client.calls.caller.key, needed.kind)
-            if not taken.allowed:
-                await too_often(taken, found.id)(request.scope, request.receive, send)
-                return
-            send = _with_headers(send, taken.headers)
+        counted = await self._counted(request, needed.kind, send, found.id)
+        if counted is None:
+            return
+        send = _saying_busy(counted, client.calls)
         if needed.scope is not None and needed.scope not in client.calls.caller.scopes:
             await self._deny(client, request, found, needed.scope, send)
         elif isinstance(found, malformed.Malformed):
@@ -142,6 +145,21 @@ class Mcp:
             MutableHeaders(scope=request.scope)["accept"] = "application/json, text/event-stream"
             again = _replay(body, request.receive)
             await self.manager.handle_request(request.scope, again, send)
+
+    async def _counted(
+        self, request: Request, kind: Kind, send: Send, id_: int | str | None = None
+    ) -> Send | None:
+        """The way for the answer; None: the client asks too often, and was told."""
+        if self._limits is None:
+            return send
+        caller, to = caller_of(request.scope), (request.scope, request.receive, send)
+        return await self._limits.admit(caller.key, kind, to, id_)
+
+    async def _say(self, answer: Response, request: Request, send: Send) -> None:
+        """To what never became a message."""
+        counted = await self._counted(request, "read", send)
+        if counted is not None:
+            await answer(request.scope, request.receive, counted)
 
     async def _deny(
         self, client: Client, request: Request, found: Found, scope: str, send: Send
@@ -228,13 +246,16 @@ def _agent(request: Request) -> str:
     return f"{label[:80]} {agent}" if label else agent
 
 
-def _with_headers(send: Send, headers: dict[str, str]) -> Send:
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(headers)
+def _saying_busy(send: Send, calls: Calls) -> Send:
+    """However a call that there was no room for is answered, the answer is 503."""
+
+    async def saying(message: Message) -> None:
+        if message["type"] == "http.response.start" and calls.busy is not None:
+            message["status"] = 503
+            MutableHeaders(scope=message)["Retry-After"] = str(calls.busy.retry_after_s)
         await send(message)
 
-    return with_headers
+    return saying
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -291,13 +312,13 @@ def build_app(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with mcp.manager.run():
             yield
-            await calls.finish(GRACE_S)
+            await calls.finish(app.state.ends.left_s)
         if lifespan_service is not None:
             await lifespan_service.close()
 
     app = Starlette(
         routes=[
-            Route("/mcp", mcp, methods=["POST"]),
+            Route("/mcp", mcp),
             Route("/events", events, methods=["GET"]),
             Route("/healthz", healthz),
             Route("/metrics", metrics),
@@ -305,11 +326,11 @@ def build_app(
         ],
         middleware=[
             Middleware(Guard, hosts=hosts),
-            Middleware(Admission, auth=auth, needs=ROUTES),
+            Middleware(Admission, auth=auth, needs=ROUTES, limits=limits),
         ],
         lifespan=lifespan,
     )
-    app.state.ending = ending
+    app.state.ends = Ends(ending, calls, offer.tools, GRACE_S)
     return app
 
 
@@ -374,9 +395,9 @@ class _Server(uvicorn.Server):
     """Connections come in through `door`. Waits for requests under way when it ends; those that
     would never end by themselves are told first."""
 
-    def __init__(self, config: uvicorn.Config, ending: asyncio.Event, door: Door) -> None:
+    def __init__(self, config: uvicorn.Config, ends: Ends, door: Door) -> None:
         super().__init__(config)
-        self._told = ending
+        self._ends = ends
         self._door = door
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -393,8 +414,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.close()
-        self._told.set()
+        over = self._ends.begin()
         await super().shutdown(sockets)
+        over.cancel()
 
 
 async def _serve(
@@ -403,10 +425,11 @@ async def _serve(
     from mnemolog.services.node.sharing.shared import SharedService
 
     service = SharedService(settings, catalogue, exclusive=True)
-    await service.start()
     hosts = Hosts(settings.host, listening.getsockname()[0], settings.hosts)
     _check_open(settings, hosts)
+    # Before the store is opened: settings may be wrong.
     app = build_app(service, settings, catalogue, hosts, service)
+    await service.start()
     config = uvicorn.Config(
         app,
         # Warnings are about what clients send: nothing to fill the log with.
@@ -419,7 +442,7 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app.state.ending, Door(listening, descriptors))
+    server = _Server(config, app.state.ends, Door(listening, descriptors))
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])

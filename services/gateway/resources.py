@@ -26,7 +26,7 @@ from mcp.shared.subscriptions import (
 )
 
 from mnemolog.events.arguments import Refused
-from mnemolog.services.api import Event, Unavailable
+from mnemolog.services.api import Busy, Event, Unavailable
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.clients import Clients, Context, client_name
 from mnemolog.services.gateway.tools import Offer
@@ -122,6 +122,7 @@ class Watches:
             await watch.open()
         except (Refused, Unavailable) as error:
             del self._open[uri]
+            calls.busy = error if isinstance(error, Busy) else None
             code = types.INVALID_PARAMS if isinstance(error, Refused) else types.INTERNAL_ERROR
             raise MCPError(code, str(error)) from None
 
@@ -202,6 +203,7 @@ class Resources:
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, refused.sentence) from None
         except Unavailable as error:
+            calls.busy = error if isinstance(error, Busy) else None
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         contents = types.TextResourceContents(
             uri=params.uri, mime_type="application/json", text=text.decode()

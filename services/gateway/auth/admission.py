@@ -6,18 +6,20 @@ What a message needs is known once it is read (`needs.py`); what a route needs, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mnemolog.services.gateway.auth.failures import Failures
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED
+from mnemolog.services.gateway.jsonrpc import SERVER_ERROR, error
+from mnemolog.services.gateway.limits import Limits, Taken, of_address, too_often
 from mnemolog.services.scopes import READ, WRITE
 
-SERVER_ERROR: Final = -32000
 AUTHENTICATION_FAILED: Final = -32002
 CALLER: Final = "mnemolog.caller"
 """Where a request's scope has it."""
@@ -53,44 +55,97 @@ class Everybody:
         self._caller = caller
 
     async def caller(self, token: str | None, address: str) -> Caller:
-        return msgspec.structs.replace(self._caller, key=address)
+        return msgspec.structs.replace(self._caller, key=of_address(address))
 
     def challenge(self, error: str | None, scopes: tuple[str, ...]) -> str:
         return challenge(error, scopes)
 
 
-class Admission:
-    """`needs` has the scope of each path that takes one; None: that is for the route to say. What
-    is not in it is open to everybody."""
+class _TooOften(Exception):
+    def __init__(self, taken: Taken) -> None:
+        super().__init__()
+        self.taken = taken
 
-    def __init__(self, app: ASGIApp, auth: Authenticator, needs: Mapping[str, str | None]) -> None:
+
+class Admission:
+    """`needs` has the scope of each path that takes one; None: that, and what a request counts as,
+    is for the route to say. The others are reads. What is not in it is open to everybody."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        auth: Authenticator,
+        needs: Mapping[str, str | None],
+        limits: Limits | None = None,
+    ) -> None:
         self._app = app
         self._auth = auth
         self._needs = needs
+        self._limits = limits
+        self._failures = None if limits is None else Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in self._needs:
             await self._app(scope, receive, send)
             return
         needed = self._needs[scope["path"]]
+        headers: dict[str, str] = {}
         try:
-            caller = await self._auth.caller(*_presented(scope))
+            caller = await self._caller(scope, headers)
+        except _TooOften as refused:
+            answer = too_often(refused.taken)
         except Unauthenticated as unknown:
-            answer = self._unknown(unknown, needed)
+            answer = self._unknown(unknown, needed, headers)
         except AuthUnavailable as away:
             answer = error(503, SERVER_ERROR, str(away), {"Retry-After": "1"})
         else:
             scope[CALLER] = caller
-            if needed is None or needed in caller.scopes:
-                await self._app(scope, receive, send)
-                return
-            answer = insufficient(self._auth, caller, needed)
+            await self._let_in(caller, needed, (scope, receive, send))
+            return
         await answer(scope, receive, send)
 
-    def _unknown(self, unknown: Unauthenticated, needed: str | None) -> Response:
+    async def _let_in(
+        self, caller: Caller, needed: str | None, to: tuple[Scope, Receive, Send]
+    ) -> None:
+        scope, receive, send = to
+        if needed is not None and self._limits is not None:
+            counted = await self._limits.admit(caller.key, "read", to)
+            if counted is None:
+                return
+            send = counted
+        if needed is None or needed in caller.scopes:
+            await self._app(scope, receive, send)
+        else:
+            await insufficient(self._auth, caller, needed)(scope, receive, send)
+
+    async def _caller(self, scope: Scope, headers: dict[str, str]) -> Caller:
+        """Who it is. When that is not known, `headers` say how often it may be tried again."""
+        failures, address = self._failures, _address(scope)
+        token, wrong = None, None
+        try:
+            token = _presented(scope)
+        except Unauthenticated as unreadable:
+            wrong = unreadable
+        if failures is not None and (refused := failures.too_many(token, address)) is not None:
+            raise _TooOften(refused)
+        try:
+            if wrong is not None:
+                raise wrong
+            found = await self._auth.caller(token, address)
+        except Unauthenticated:
+            if failures is not None:
+                headers.update(failures.failed(token, address).headers)
+            raise
+        if failures is not None:
+            failures.succeeded(token)
+        return found
+
+    def _unknown(
+        self, unknown: Unauthenticated, needed: str | None, headers: dict[str, str]
+    ) -> Response:
         scopes = (READ, WRITE) if needed is None else (needed,)
-        headers = {"WWW-Authenticate": self._auth.challenge(unknown.error, scopes)}
-        return error(401, AUTHENTICATION_FAILED, str(unknown), headers)
+        challenge = {"WWW-Authenticate": self._auth.challenge(unknown.error, scopes)}
+        return error(401, AUTHENTICATION_FAILED, str(unknown), challenge | headers)
 
 
 def insufficient(
@@ -122,28 +177,17 @@ def caller_of(scope: Scope) -> Caller:
     return found
 
 
-def _presented(scope: Scope) -> tuple[str | None, str]:
-    """The bearer token, and the address it came from."""
-    connection = HTTPConnection(scope)
-    given = connection.headers.getlist("authorization")
-    address = "" if connection.client is None else connection.client.host
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
+
+
+def _presented(scope: Scope) -> str | None:
+    """The bearer token; None: there is none."""
+    given = HTTPConnection(scope).headers.getlist("authorization")
     if not given:
-        return None, address
+        return None
     kind, _, token = given[0].partition(" ")
     if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
         raise Unauthenticated("Authorization must be one header: Bearer TOKEN", "invalid_request")
-    return token.strip(), address
-
-
-def error(
-    status: int,
-    code: int,
-    sentence: str,
-    headers: dict[str, str] | None = None,
-    id_: int | str | None = None,
-    data: dict[str, Any] | None = None,
-) -> Response:
-    """A JSON-RPC error as an HTTP answer of its own."""
-    told = {"code": code, "message": sentence} | ({} if data is None else {"data": data})
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "error": told})
-    return Response(body, status, headers, media_type="application/json")
+    return token.strip()
