@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from mnemolog.services.api import Ran
 from mnemolog.services.decider.tool import Asked, Edge, Tool
+from mnemolog.services.node.fair import FairThreads
+
+MAX_WAITING = 256
+"""Calls of one tool that wait for their turn."""
 
 if TYPE_CHECKING:
     from mnemolog.infra.sandbox.sandbox import Sandbox
@@ -22,7 +24,7 @@ class Carrying:
 
     def __init__(self, *, agent_code: bool) -> None:
         self._agent_code = agent_code
-        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._threads: dict[str, FairThreads] = {}
         self._sandbox: Sandbox | None = None
         self._making = threading.Lock()
 
@@ -30,8 +32,8 @@ class Carrying:
         """The call with what came of it."""
         tool = asked.tool
         assert tool is not None and tool.carry_out is not None
-        call = await asyncio.get_running_loop().run_in_executor(
-            self._threads_of(tool), tool.carry_out, edge, asked.call, asked.args
+        call = await self._threads_of(tool).run(
+            asked.call.tenant, tool.carry_out, edge, asked.call, asked.args
         )
         return replace(asked, call=call)
 
@@ -50,9 +52,10 @@ class Carrying:
         if self._sandbox is not None:
             self._sandbox.close()
 
-    def _threads_of(self, tool: Tool) -> ThreadPoolExecutor:
+    def _threads_of(self, tool: Tool) -> FairThreads:
         threads = self._threads.get(tool.name)
         if threads is None:
-            threads = ThreadPoolExecutor(tool.at_once, thread_name_prefix=f"carry-out-{tool.name}")
+            name = f"carry-out-{tool.name}"
+            threads = FairThreads(tool.at_once, name, MAX_WAITING, "such calls")
             self._threads[tool.name] = threads
         return threads

@@ -40,6 +40,7 @@ from mnemolog.services.node.embedding.chosen import ChosenModels
 from mnemolog.services.node.embedding.embedding import Embedding
 from mnemolog.services.node.embedding.late import LateVectors
 from mnemolog.services.node.embedding.provided import ProvidedVectors
+from mnemolog.services.node.fair import OURS
 from mnemolog.services.node.figures import Figures
 from mnemolog.services.node.following.feed import Feed
 from mnemolog.services.node.following.follow import ReadableLog
@@ -317,7 +318,7 @@ class Node(ABC):
             with self.using.shared():
                 return self.projections.states[partition].reader().voids(start, end)
 
-        return await asyncio.get_running_loop().run_in_executor(self.answering.threads, look)
+        return await self.answering.threads.run(OURS, look)
 
     # --- beginning and end -----------------------------------------------------------------------
 

@@ -78,7 +78,9 @@ class EmbeddedNode(Node):
 
     def submit(self, asked: Asked) -> Future[Answer]:
         """What a call needs embedded is on its way while it waits its turn."""
-        return self.workers[asked.partition].submit(asked, self.embedding.start(asked.texts))
+        worker = self.workers[asked.partition]
+        worker.check(asked)  # What is refused is not embedded for nothing.
+        return worker.submit(asked, self.embedding.start(asked.texts, asked.call.tenant))
 
     def submit_embedded(self, call: Call) -> Future[Answer]:
         asked = self.read(call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import structlog
 
@@ -14,10 +14,13 @@ from mnemolog.infra.settings import Settings, SettingsError
 from mnemolog.projections.ports import Vector
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.node.embedding.passages import Passages
+from mnemolog.services.node.fair import OURS, FairThreads
 from mnemolog.services.reader.reader import VectorModel
 
 THREADS = 2
 LOAD_WAIT_S = 30.0
+MAX_WAITING = 1_000_000
+"""Never reached: what waits here belongs to a call that waits elsewhere, and is counted there."""
 
 _log = structlog.get_logger("mnemolog.node")
 
@@ -35,7 +38,7 @@ class Embedding:
         self.embedder.start()
         self.missed: Callable[[], None] = lambda: None
         self._wait_s = settings.model_wait_s
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
+        self._threads = FairThreads(THREADS, "embed", MAX_WAITING, "texts to be embedded")
         self._passages = Passages(settings.call_timeout_s)
 
     def query(self, text: str) -> Callable[[], Vector] | None:
@@ -44,7 +47,9 @@ class Embedding:
         if self.model is None or not covers(self.model, text):
             return None
         embedder = self.embedder.wait(self._wait_s)
-        return None if embedder is None else self._threads.submit(embedder.embed_query, text).result
+        if embedder is None:
+            return None
+        return self._threads.submit(OURS, embedder.embed_query, text).result
 
     def loaded(self) -> str | None:
         if self.model is None or self.embedder.wait(self._wait_s) is None:
@@ -61,9 +66,9 @@ class Embedding:
     def wait_for_model(self) -> None:
         self.embedder.wait(self._wait_s)
 
-    def start(self, texts: list[str]) -> Future[Inputs]:
-        """The inputs of a call with these texts, on their way."""
-        return self._threads.submit(self.inputs, texts) if texts else self.made(texts)
+    def start(self, texts: list[str], tenant: str) -> Future[Inputs]:
+        """The inputs of a tenant's call with these texts, on their way."""
+        return self._threads.submit(tenant, self.inputs, texts) if texts else self.made(texts)
 
     def made(self, texts: list[str]) -> Future[Inputs]:
         """As `start`, on the caller's thread."""

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.node.embedding.embedding import Embedding
+from mnemolog.services.node.fair import OURS
 
 VECTORS_KEPT = 512
 
@@ -20,8 +21,8 @@ class Ahead:
         self._embedding = embedding
         self._vectors: OrderedDict[str, Future[Inputs]] = OrderedDict()
 
-    def start(self, texts: Iterable[str]) -> list[Future[Inputs]]:
-        return [self._vector(text) for text in texts]
+    def start(self, texts: Iterable[str], tenant: str = OURS) -> list[Future[Inputs]]:
+        return [self._vector(text, tenant) for text in texts]
 
     async def inputs(self, texts: list[str]) -> Inputs:
         """What deciding a call with these texts needs."""
@@ -35,10 +36,10 @@ class Ahead:
                 self._vectors.pop(text, None)
         return Inputs(given[0].model, vectors)
 
-    def _vector(self, text: str) -> Future[Inputs]:
+    def _vector(self, text: str, tenant: str) -> Future[Inputs]:
         found = self._vectors.get(text)
         if found is None:
-            found = self._vectors[text] = self._embedding.start([text])
+            found = self._vectors[text] = self._embedding.start([text], tenant)
             if len(self._vectors) > VECTORS_KEPT:
                 self._vectors.popitem(last=False)
         return found
