@@ -19,8 +19,11 @@ OTHERS = 0o077
 ROOT = 0
 _OURS = (
     r"log\.db(-wal|-shm|-journal)?|(serve\.)?lock|socket|import|replica"
-    r"|projections(\.(new|old|kept(-\d+)?))?"
+    r"|projections(\.(new|old|kept(-\d+)?))?|keys\.json(\.new|\.lock)?"
 )
+_AS_IT_IS = ("import", "keys.json")
+"""What is imported is only read, and may be put there by others. Keys that others could change are
+not made good by closing the file: that is for whoever reads it to find."""
 
 
 def close_to_others() -> None:
@@ -46,8 +49,7 @@ def own_directory(path: Path) -> None:
             )
         path.chmod(0o700)
     for name in names:
-        # What is imported is only read, and may be put there by others.
-        if re.fullmatch(_OURS, name) and name != "import":
+        if re.fullmatch(_OURS, name) and name not in _AS_IT_IS:
             with contextlib.suppress(FileNotFoundError):  # another process is at work here
                 _close(path / name)
 

@@ -39,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     auth: Literal["none", "keys", "oauth"] = "none"
     """How callers over HTTP are told apart: not at all, by API keys, or by an authorization
     server's tokens."""
+    keys_file: str = ""
+    """The API keys of `auth=keys`; empty: `keys.json` in the data directory."""
     insecure: bool = False
     """Serve everybody who reaches the port, though it is not on this machine alone."""
     rate_limits: str = "on"
@@ -130,6 +132,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return given.absolute()
 
     @property
+    def keys_path(self) -> Path:
+        given = Path(self.keys_file).expanduser() if self.keys_file else self.data_dir / "keys.json"
+        return given.absolute()
+
+    @property
     def data_dir(self) -> Path:
         return Path(self.data).expanduser() if self.data else default_data_dir()
 
@@ -171,6 +178,8 @@ def load(flags: dict[str, Any] | None = None, config: str | None = None) -> Sett
         if variable is not None:
             values[name] = variable
     values |= {name: value for name, value in (flags or {}).items() if value is not None}
+    if os.environ.get("OAUTH_ENABLED", "").strip().lower() in ("1", "true", "yes", "on"):
+        values.setdefault("auth", "oauth")
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:

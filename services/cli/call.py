@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from typing import Any
 
@@ -40,8 +41,8 @@ def call(
 ) -> None:
     """Call TOOL with the arguments in JSON (`-`: from stdin) and print its reply.
 
-    Works on the data directory, also while a server runs on it, or through a server's --url. The
-    exit code is 1 when the call was refused.
+    Works on the data directory, also while a server runs on it, or through a server's --url, with
+    the key or token in MNEMOLOG_KEY if it wants one. The exit code is 1 when the call was refused.
 
     \b
     Examples:
@@ -57,13 +58,16 @@ def call(
         raise click.ClickException(f"JSON holds no valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise click.ClickException('JSON must be an object, such as {"query": "cups"}')
-    meta = {"actor": actor(found)} if actor(found) else {}
+    key = os.environ.get("MNEMOLOG_KEY") if url is not None else None
+    # Who has a key is known by it, and may not be who is logged in.
+    name = found.actor if key else actor(found)
+    meta = {"actor": name} if name else {}
     if idempotency_key is not None:
         meta["idempotency_key"] = idempotency_key
     if url is None:
         answer = asyncio.run(_call_here(found, catalogue(ctx), tool, given, meta))
     else:
-        answer = _call_there(url, found.call_timeout_s, tool, given, meta)
+        answer = _call_there(url, found.call_timeout_s, tool, given, meta, key)
     reply = msgspec.json.decode(answer.reply)
     indent = 2 if sys.stdout.isatty() and not compact else None
     click.echo(json.dumps(reply, ensure_ascii=False, indent=indent))
@@ -95,10 +99,21 @@ async def _call_here(
 
 
 def _call_there(
-    url: str, timeout_s: float, tool: str, arguments: dict[str, Any], meta: dict[str, str]
+    url: str,
+    timeout_s: float,
+    tool: str,
+    arguments: dict[str, Any],
+    meta: dict[str, str],
+    key: str | None,
 ) -> Answer:
     from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class Here(HTTPRedirectHandler):
+        """Nobody is sent elsewhere: the key would go along."""
+
+        def redirect_request(self, *_: Any) -> None:
+            return None
 
     if not url.startswith(("http://", "https://")):
         raise click.ClickException("--url must begin with http:// or https://")
@@ -106,8 +121,13 @@ def _call_there(
     params = {"name": tool, "arguments": arguments, "_meta": meta}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"Content-Type": "application/json", "User-Agent": f"{NAME}-cli/{VERSION}"}
+    if key:
+        if not (key.isascii() and key.isprintable()):
+            raise click.ClickException("MNEMOLOG_KEY holds no key: it has characters no key has")
+        headers["Authorization"] = f"Bearer {key}"
+    asked = Request(place, json.dumps(body).encode(), headers)
     try:
-        with urlopen(Request(place, json.dumps(body).encode(), headers), timeout=timeout_s) as told:
+        with build_opener(Here).open(asked, timeout=timeout_s) as told:
             data = told.read()
     except HTTPError as error:
         data = error.read()

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("imports:import_", "Import a file, or move a store to Kafka."),
     "export": ("imports:export", "Write the knowledge graph to a file."),
     "rebuild": ("rebuild:rebuild", "Build everything anew from the log."),
+    "keys": ("keys:keys", "Add, list and revoke API keys."),
     "models": ("models:models", "List and fetch embedding models."),
 }
 """Name: where the click command is, and its line in the overview. A subcommand is imported only

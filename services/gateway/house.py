@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from mnemolog.events.arguments import Refused
 from mnemolog.services.api import Files, Unavailable, own_files
@@ -13,22 +14,20 @@ from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.clients import Client
 from mnemolog.services.gateway.tools import Offer
 
-if TYPE_CHECKING:
-    from mnemolog.infra.settings import Settings
-
 TOOLSETS: Final = "toolsets"
 MAX_TOOLSETS: Final = 200
 """Characters of a list of them."""
 
 
 class House:
-    """`offer` is what there is for anybody."""
+    """`offer` is what there is for anybody, `import_root` where the files are that clients may
+    name: everybody's if it is `shared`."""
 
-    def __init__(self, calls: Calls, offer: Offer, settings: Settings) -> None:
+    def __init__(self, calls: Calls, offer: Offer, import_root: Path, *, shared: bool) -> None:
         self.offer = offer
         self._calls = calls
-        self._import_root = settings.import_root
-        self._shared = settings.auth == "none"
+        self._import_root = import_root
+        self._shared = shared
         self._narrow: dict[frozenset[str], Offer] = {}
         self._files_of = lru_cache(1024)(self._files)
 

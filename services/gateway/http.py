@@ -35,8 +35,10 @@ from mnemolog.services.gateway import direct, logs, malformed, shape
 from mnemolog.services.gateway.auth.admission import (
     Admission,
     Authenticator,
+    Entry,
     caller_of,
     insufficient,
+    may,
     needs_scope,
 )
 from mnemolog.services.gateway.auth.chosen import authenticator
@@ -44,7 +46,7 @@ from mnemolog.services.gateway.auth.needs import UNREADABLE, Kind, Needs, needs
 from mnemolog.services.gateway.bodies import Body, Full, Room
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED, Calls
 from mnemolog.services.gateway.clients import Client, Context
-from mnemolog.services.gateway.connections import Door, Limited, no_room
+from mnemolog.services.gateway.connections import MAX_CONNECTIONS, Door, Limited, no_room
 from mnemolog.services.gateway.ends import Ends
 from mnemolog.services.gateway.hosts import Guard, Hosts
 from mnemolog.services.gateway.house import House
@@ -57,6 +59,7 @@ from mnemolog.services.gateway.sse import Events
 from mnemolog.services.gateway.tools import Offer
 from mnemolog.services.listed import Families
 from mnemolog.services.scopes import ADMIN, READ
+from mnemolog.services.shares import Shares
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
@@ -276,25 +279,32 @@ def build_app(
     settings: Settings,
     catalogue: Catalogue,
     hosts: Hosts,
+    bound: tuple[str, int],
     lifespan_service: Any = None,
+    room: int = MAX_CONNECTIONS,
 ) -> Starlette:
-    """The HTTP application. `lifespan_service` is closed when the application ends."""
-    auth = authenticator(settings)
+    """The HTTP application, listening on `bound`. `lifespan_service` is closed when it ends; `room`
+    is how many requests may be under way."""
+    auth = authenticator(settings, bound)
     limits = read_limits(settings.rate_limits, settings.client_limits)
+    entry = Entry(auth, limited=limits is not None)
+    shares = None if settings.auth == "none" else Shares(room)
     offer = Offer(catalogue, settings.families)
     measured = Measured(service, offer.tools)
     calls = Calls(measured, reads=offer.reads)
-    house = House(calls, offer, settings)
+    house = House(calls, offer, settings.import_root, shared=settings.auth == "none")
     ending = asyncio.Event()
     mcp = Mcp(house, auth, limits, ending)
     events = Events(house, ending)
 
-    async def healthz(_: Request) -> Response:
+    async def healthz(request: Request) -> Response:
         try:
             found = await service.health()
         except Unavailable as error:
             found = {"status": "unavailable", "reasons": [str(error)]}
         found.pop("data", None)
+        if not await may(entry, request.scope, ADMIN):
+            found = {"status": found.get("status")}
         return _json(without_paths(found), 200 if found.get("status") == "ok" else 503)
 
     async def metrics(_: Request) -> Response:
@@ -313,6 +323,7 @@ def build_app(
         async with mcp.manager.run():
             yield
             await calls.finish(app.state.ends.left_s)
+        await auth.close()
         if lifespan_service is not None:
             await lifespan_service.close()
 
@@ -323,10 +334,11 @@ def build_app(
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Route("/", home),
+            *auth.routes,
         ],
         middleware=[
             Middleware(Guard, hosts=hosts),
-            Middleware(Admission, auth=auth, needs=ROUTES, limits=limits),
+            Middleware(Admission, entry=entry, needs=ROUTES, limits=limits, shares=shares),
         ],
         lifespan=lifespan,
     )
@@ -425,10 +437,12 @@ async def _serve(
     from mnemolog.services.node.sharing.shared import SharedService
 
     service = SharedService(settings, catalogue, exclusive=True)
-    hosts = Hosts(settings.host, listening.getsockname()[0], settings.hosts)
+    bound = listening.getsockname()[:2]
+    hosts = Hosts(settings.host, bound[0], settings.hosts)
     _check_open(settings, hosts)
     # Before the store is opened: settings may be wrong.
-    app = build_app(service, settings, catalogue, hosts, service)
+    door = Door(listening, descriptors)
+    app = build_app(service, settings, catalogue, hosts, bound, service, door.most)
     await service.start()
     config = uvicorn.Config(
         app,
@@ -442,7 +456,7 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app.state.ends, Door(listening, descriptors))
+    server = _Server(config, app.state.ends, door)
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])

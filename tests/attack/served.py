@@ -1,6 +1,6 @@
 """`mnemolog serve` with other limits than it has: `python -m tests.attack.served MODULE.NAME=VALUE…
--- serve …`, so that tests need not wait as long, or send as much, as real ones would. A module of
-one word is the gateway's."""
+-- serve …`, so that tests need not wait as long, or send as much, as real ones would. Modules
+are the gateway's, or with `node.` the node's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
     for change in sys.argv[1:end]:
         name, _, value = change.partition("=")
         module, _, constant = name.rpartition(".")
-        where = module if "." in module else f"gateway.{module}"
+        where = module if module.startswith("node.") else f"gateway.{module}"
         found = importlib.import_module(f"mnemolog.services.{where}")
         assert hasattr(found, constant), name
         setattr(found, constant, json.loads(value))

@@ -362,7 +362,9 @@ def test_signs_of_life_and_readers_that_take_nothing(
         given = Settings(data=str(tmp_path), model="none", events_streams=1)
         node = await asyncio.to_thread(EmbeddedNode, given, CATALOGUE)
         ending = asyncio.Event()
-        endpoint = sse.Events(House(Calls(node), Offer(CATALOGUE), given), ending)
+        endpoint = sse.Events(
+            House(Calls(node), Offer(CATALOGUE), given.import_root, shared=True), ending
+        )
         try:
             stuck = Reader(takes=False)
             await asyncio.wait_for(endpoint(scope, stuck.receive, stuck.send), PATIENCE_S)

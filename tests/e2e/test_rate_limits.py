@@ -69,9 +69,10 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts a server with limits, by default those that it has by default."""
     started: list[Server] = []
 
-    def begin(**env: str) -> Server:
+    def begin(*args: str, data: Path | None = None, **env: str) -> Server:
         given = ON | {f"MNEMOLOG_{name.upper()}": value for name, value in env.items()}
-        started.append(Server(tmp_path / f"data{len(started)}", "--model", "none", env=given))
+        place = data or tmp_path / f"data{len(started)}"
+        started.append(Server(place, "--model", "none", *args, env=given))
         return started[-1]
 
     yield begin
@@ -359,3 +360,41 @@ def test_the_command_line_is_not_limited(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         done = run("--data", data, "call", "learn", json.dumps(LEARN["arguments"]))
         assert done.returncode == 0, done.stderr
+
+
+def key(data: Path, name: str, tenant: str) -> str:
+    scopes = "memory:read,memory:write"
+    done = run(
+        "--data", str(data), "keys", "add", name, "--tenant", tenant, "--scopes", scopes, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    return f"Bearer {json.loads(done.stdout)['key']}"
+
+
+def test_those_who_are_known_are_limited_by_name_and_others_by_address(
+    tmp_path: Path, served: Callable[..., Server], asking: Callable[[Server], Asking]
+) -> None:
+    data = tmp_path / "keys"
+    one, other = key(data, "robot-7", "lab"), key(data, "robot-8", "lab")
+    client = asking(
+        served(
+            "--auth",
+            "keys",
+            data=data,
+            rate_limits="read=100/150 write=0.01/1",
+            client_limits="lab/robot-8 write=0.01/3",
+        )
+    )
+    granted = {one: 1, other: 3}
+    for who, most in granted.items():
+        replies = [client.ask("tools/call", LEARN, Authorization=who) for _ in range(most + 1)]
+        assert [reply.status for reply in replies] == [200] * most + [429]
+    # A flood of wrong keys from their address: those who are known go on.
+    while (
+        reply := client.ask("tools/call", RECALL, Authorization="Bearer mnk_no_no")
+    ).status != 429:
+        assert reply.status == 401
+        assert reply.headers.keys() >= EVERY | {"www-authenticate"}
+    assert client.ask("tools/call", RECALL, Authorization=one).status == 200
+    assert client.ask("tools/call", RECALL).status == 429
+    assert client.get("/healthz").status == 200

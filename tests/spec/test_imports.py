@@ -20,6 +20,7 @@ MAY_IMPORT = {
 ENTRY_POINTS = (
     "services/node/",
     "services/cli/",
+    "services/gateway/auth/chosen.py",
     "services/gateway/http.py",
     "services/gateway/stdio.py",
 )
