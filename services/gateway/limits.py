@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import math
 import re
@@ -21,6 +22,11 @@ from mnemolog.services.gateway.jsonrpc import RATE_LIMIT_EXCEEDED, error
 
 MAX_CLIENTS: Final = 10_000
 """So many clients are remembered; whoever asked longest ago is forgotten first."""
+PAUSE_S = 0.5
+"""How long who comes again before it was told to has to wait to hear so: to refuse is work, too,
+and a flood of it would be everybody's."""
+MAX_PAUSED: Final = 256
+"""So many at a time: those who wait are requests under way, and others need room for theirs."""
 _RATE = re.compile(r"(read|write)=(\d{1,6}(?:\.\d{1,3})?)(?:/(\d{1,6}))?")
 _LITTLE: Final = 1e-9
 """Of a token: what adding up fractions may lose, so that who waited as told is not sent away."""
@@ -47,6 +53,8 @@ class Taken(msgspec.Struct, frozen=True):
     reset_at_s: int
     """When the bucket is full again, in seconds since 1970."""
     wait_s: float = 0.0
+    too_early: bool = False
+    """Whether an answer before this one said to wait for longer."""
 
     @property
     def allowed(self) -> bool:
@@ -84,6 +92,8 @@ class Taken(msgspec.Struct, frozen=True):
 class _Bucket(msgspec.Struct):
     tokens: float
     at_s: float
+    told_s: float = 0.0
+    """Who asks was told to come again then."""
 
 
 class Buckets:
@@ -108,16 +118,19 @@ class Buckets:
         bucket = self._buckets.pop(name, None) or _Bucket(rate.burst, now_s)
         grown = bucket.tokens + max(0.0, now_s - bucket.at_s) * rate.per_s
         bucket.tokens, bucket.at_s = min(rate.burst, grown), now_s
-        wait_s = 0.0
+        wait_s, too_early = 0.0, False
         if bucket.tokens >= 1 - _LITTLE:
             bucket.tokens = max(0.0, bucket.tokens - count)
         else:
             wait_s = (1 - bucket.tokens) / rate.per_s
+            too_early = now_s < bucket.told_s
+            bucket.told_s = max(bucket.told_s, now_s + math.ceil(wait_s))
         self._buckets[name] = bucket
         if len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
         full_s = (rate.burst - bucket.tokens) / rate.per_s
-        return Taken(rate, int(bucket.tokens), math.ceil(self._wall() + full_s), wait_s)
+        reset_at_s = math.ceil(self._wall() + full_s)
+        return Taken(rate, int(bucket.tokens), reset_at_s, wait_s, too_early)
 
 
 class Limits:
@@ -131,6 +144,7 @@ class Limits:
         buckets: Buckets | None = None,
     ) -> None:
         self.refused: dict[Kind, int] = {"read": 0, "write": 0}
+        self._paused = 0
         self._rates = rates
         self._own = own or {}
         self._buckets = Buckets() if buckets is None else buckets
@@ -155,8 +169,19 @@ class Limits:
         taken = self.take(client, kind)
         if taken.allowed:
             return with_headers(to[2], taken.headers)
-        await too_often(taken, id_)(*to)
+        await self.send_away(taken, to, id_)
         return None
+
+    async def send_away(
+        self, taken: Taken, to: tuple[Scope, Receive, Send], id_: int | str | None = None
+    ) -> None:
+        if taken.too_early and self._paused < MAX_PAUSED:
+            self._paused += 1
+            try:
+                await asyncio.sleep(PAUSE_S)
+            finally:
+                self._paused -= 1
+        await too_often(taken, id_)(*to)
 
 
 def with_headers(send: Send, headers: dict[str, str]) -> Send:

@@ -125,6 +125,20 @@ def test_reads_and_writes_are_counted_apart_and_clients_too() -> None:
     assert limited.refused == {"read": 0, "write": 1}
 
 
+def test_who_comes_again_before_it_was_told_to_is_noticed() -> None:
+    clock = Clock()
+    limited = limits(clock, Rate(20, 1))
+    assert limited.take("a", "read").allowed
+    assert not limited.take("a", "read").too_early
+    assert limited.take("a", "read").too_early
+    clock.now_s += 0.05
+    assert limited.take("a", "read").allowed, "there is a token, though it was told to wait longer"
+    assert limited.take("a", "read").too_early
+    clock.now_s += 1
+    assert limited.take("a", "read").allowed
+    assert not limited.take("a", "read").too_early
+
+
 def test_what_is_said_of_a_request() -> None:
     clock = Clock()
     limited = limits(clock, Rate(20, 30))

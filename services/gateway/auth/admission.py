@@ -20,7 +20,7 @@ from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED
 from mnemolog.services.gateway.connections import no_room
 from mnemolog.services.gateway.jsonrpc import SERVER_ERROR, error
-from mnemolog.services.gateway.limits import Limits, Taken, of_address, too_often
+from mnemolog.services.gateway.limits import Limits, Taken, of_address
 from mnemolog.services.scopes import READ, WRITE
 from mnemolog.services.shares import Shares
 
@@ -145,7 +145,9 @@ class Admission:
         try:
             caller = await self._entry.caller(scope, headers)
         except _TooOften as refused:
-            answer = too_often(refused.taken)
+            assert self._limits is not None
+            await self._limits.send_away(refused.taken, (scope, receive, send))
+            return
         except Unauthenticated as unknown:
             answer = self._unknown(unknown, needed, headers)
         except AuthUnavailable as away:
