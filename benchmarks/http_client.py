@@ -27,9 +27,6 @@ REPLY_TIMEOUT_S = 60.0
 LAST_WORDS = 2000
 _HEADERS = {"Content-Type": "application/json", "User-Agent": "mnemolog-benchmark"}
 
-UNLIMITED = {"MNEMOLOG_RATE_LIMITS": "off"}
-"""One client asks as often as it can: that is what is measured."""
-
 
 class HttpReply(msgspec.Struct, frozen=True):
     """What a tool answered, at which position of the log, and how long its caller waited."""
@@ -42,8 +39,9 @@ class HttpReply(msgspec.Struct, frozen=True):
 class HttpClient:
     """One connection to one node; for one thread."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, token: str | None = None) -> None:
         self._connection = http.client.HTTPConnection(host, port, timeout=REPLY_TIMEOUT_S)
+        self._headers = _HEADERS if token is None else _HEADERS | _bearer(token)
 
     def call(
         self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None
@@ -53,7 +51,7 @@ class HttpClient:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         body = msgspec.json.encode(message)
         started_at = time.perf_counter()
-        self._connection.request("POST", "/mcp", body, _HEADERS)
+        self._connection.request("POST", "/mcp", body, self._headers)
         told = self._connection.getresponse().read()
         milliseconds = (time.perf_counter() - started_at) * 1000
         result = msgspec.json.decode(told).get("result", {})
@@ -96,7 +94,7 @@ class HttpNode:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env=child_environment({**UNLIMITED, **checkout.environment(), **environment}),
+                env=child_environment({**checkout.environment(), **environment}),
                 start_new_session=True,
             )
         try:
@@ -120,9 +118,9 @@ class HttpNode:
     ) -> None:
         self.close()
 
-    def client(self) -> HttpClient:
-        """A new connection to it."""
-        return HttpClient(self._host, self._port)
+    def client(self, token: str | None = None) -> HttpClient:
+        """A new connection to it; with `token`, of whom that is."""
+        return HttpClient(self._host, self._port, token)
 
     def health(self) -> dict[str, Any]:
         """What it says of itself."""
@@ -167,6 +165,10 @@ class HttpNode:
 
     def _said(self) -> str:
         return self._stderr_path.read_text(errors="replace")
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def cpu_s(process_id: int) -> float:
