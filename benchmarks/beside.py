@@ -136,6 +136,9 @@ class Beside:
                 self._on_kafka(number, broker)
         self._compare()
 
+    def gateway(self) -> None:
+        """Nothing: a version without keys may be the one beside."""
+
     def _robot(
         self,
         stores: dict[str, Path],

@@ -11,6 +11,7 @@ from benchmarks.results import (
     CREATE_ENTITIES,
     CREATE_EPISODE,
     EXECUTE_CODE,
+    GATEWAY_OPERATIONS,
     GRAPH_WRITE,
     HTTP_LEARN,
     LEARN,
@@ -28,6 +29,7 @@ from benchmarks.results import (
 OURS, PEER = "mnemolog", "robotmem"
 GRAPH_PEER = "server-memory"
 ON_KAFKA = "mnemolog on Kafka"
+GUARDED = "mnemolog, keys and limits"
 COMPARED_AT = 3_000
 SMALL, LARGE, GROWTH_LIMIT = 300, 30_000, 1.5
 SCALE_SMALL, SCALE_LARGE, SCALE_LIMIT = 1_000, 100_000, 2.0
@@ -43,12 +45,19 @@ EPISODE_WRITE_LIMIT = 1.5
 CODE_LIMIT = 2.0
 KAFKA_LIMIT = 4.0
 WRITES_PER_S, WRITERS = 150.0, 32
+GUARD_LIMIT_MS = 0.3
 
 
 def judge(results: Results, families: Collection[str]) -> list[Goal]:
     """One verdict per goal of the families that were run; a goal whose figures are missing is not
     measured, never met."""
-    judges = {"robot": _robot, "graph": _graph, "episodes": _episodes, "bus": _bus}
+    judges = {
+        "robot": _robot,
+        "graph": _graph,
+        "episodes": _episodes,
+        "bus": _bus,
+        "gateway": _gateway,
+    }
     return [goal for name, judge in judges.items() if name in families for goal in judge(results)]
 
 
@@ -96,6 +105,20 @@ def _within(results: Results, operation: str, other: str, size: int, limit: floa
 
 def _bus(results: Results) -> list[Goal]:
     return [_on_kafka(results), _writes(results)]
+
+
+def _gateway(results: Results) -> list[Goal]:
+    return [_guard(results, operation) for operation in GATEWAY_OPERATIONS]
+
+
+def _guard(results: Results, operation: str) -> Goal:
+    text = f"{operation}: keys and limits cost at most {GUARD_LIMIT_MS:g} ms"
+    without, guarded = _find(results, OURS, 1, operation), _find(results, GUARDED, 1, operation)
+    if without is None or guarded is None:
+        return _unmeasured(text)
+    cost_ms = guarded.median_ms - without.median_ms
+    measured = f"{guarded.median_ms:.2f} ms against {without.median_ms:.2f} ms ({cost_ms:+.2f} ms)"
+    return Goal(text, measured, _verdict(cost_ms <= GUARD_LIMIT_MS))
 
 
 def _faster(results: Results, operation: str, size: int, times: float) -> Goal:

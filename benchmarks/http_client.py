@@ -39,8 +39,9 @@ class HttpReply(msgspec.Struct, frozen=True):
 class HttpClient:
     """One connection to one node; for one thread."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, token: str | None = None) -> None:
         self._connection = http.client.HTTPConnection(host, port, timeout=REPLY_TIMEOUT_S)
+        self._headers = _HEADERS if token is None else _HEADERS | _bearer(token)
 
     def call(
         self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None
@@ -50,7 +51,7 @@ class HttpClient:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         body = msgspec.json.encode(message)
         started_at = time.perf_counter()
-        self._connection.request("POST", "/mcp", body, _HEADERS)
+        self._connection.request("POST", "/mcp", body, self._headers)
         told = self._connection.getresponse().read()
         milliseconds = (time.perf_counter() - started_at) * 1000
         result = msgspec.json.decode(told).get("result", {})
@@ -117,9 +118,9 @@ class HttpNode:
     ) -> None:
         self.close()
 
-    def client(self) -> HttpClient:
-        """A new connection to it."""
-        return HttpClient(self._host, self._port)
+    def client(self, token: str | None = None) -> HttpClient:
+        """A new connection to it; with `token`, of whom that is."""
+        return HttpClient(self._host, self._port, token)
 
     def health(self) -> dict[str, Any]:
         """What it says of itself."""
@@ -164,6 +165,10 @@ class HttpNode:
 
     def _said(self) -> str:
         return self._stderr_path.read_text(errors="replace")
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def cpu_s(process_id: int) -> float:

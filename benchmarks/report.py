@@ -9,10 +9,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.goals import GRAPH_PEER, ON_KAFKA, OURS, PEER
+from benchmarks.goals import GRAPH_PEER, GUARDED, ON_KAFKA, OURS, PEER
 from benchmarks.results import (
     BUS_OPERATIONS,
     EPISODE_OPERATIONS,
+    GATEWAY_OPERATIONS,
     GRAPH_OPERATIONS,
     OPERATIONS,
     Figure,
@@ -33,6 +34,7 @@ _FAMILIES = (
     (GRAPH_OPERATIONS, "entities", GRAPH_PEER),
     (EPISODE_OPERATIONS, "episodes", ""),
     (BUS_OPERATIONS, "nodes", ON_KAFKA),
+    (GATEWAY_OPERATIONS, "servers", GUARDED),
 )
 """The operations of each family, what its sizes count, and what is compared with."""
 

@@ -53,6 +53,10 @@ HTTP_RECALL = "recall right after it, same node"
 RECALL_ELSEWHERE = "recall right after it, other node"
 BUS_OPERATIONS = (HTTP_LEARN, HTTP_RECALL, RECALL_ELSEWHERE)
 
+HTTP_CREATE = "create_entities over HTTP"
+HTTP_OPEN = "open_nodes over HTTP"
+GATEWAY_OPERATIONS = (HTTP_CREATE, HTTP_OPEN)
+
 INITIALIZE = "start to the initialize reply"
 FIRST_RECALL = "start to the first recall's reply"
 MANY_LEARNS = "learn over HTTP, many clients"

@@ -5,7 +5,8 @@ Parts of the robot family: `robot.operations` (learn and recall beside robotmem 
 sizes), `robot.start` (cold starts), `robot.scale` (a store of 100,000). `robot` means all three.
 `graph.operations` measures the knowledge graph beside server-memory, `episodes.operations` episodes
 as their store grows, beside the graph's writes and a bare Deno, `bus.operations` the service on
-Kafka beside the embedded one, with one, two and three nodes.
+Kafka beside the embedded one, with one, two and three nodes, `gateway.operations` what keys and
+limits cost a call over HTTP.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import bus, episodes, goals, graph_corpus, graph_measure, report
+from benchmarks import bus, episodes, gateway, goals, graph_corpus, graph_measure, report
 from benchmarks.beside import Beside
 from benchmarks.episodes import EpisodeTarget, measure_episodes, prepare_episodes
 from benchmarks.graph_measure import GraphTarget, measure_graph
@@ -57,11 +58,12 @@ PARTS = (
     "graph.operations",
     "episodes.operations",
     "bus.operations",
+    "gateway.operations",
 )
 FAMILIES = tuple(dict.fromkeys(part.split(".")[0] for part in PARTS))
 SYSTEMS = (mnemolog.NAME, robotmem.NAME, server_memory.NAME)
 CLIENT = (
-    "lean JSON-RPC over stdio (benchmarks/mcp_client.py), over HTTP for bus.operations "
+    "lean JSON-RPC over stdio (benchmarks/mcp_client.py), over HTTP for bus and gateway "
     "(benchmarks/http_client.py); the same for every system"
 )
 BUSY_LOAD = 0.5
@@ -79,6 +81,7 @@ class Bench:
         self.graph_plan = graph_measure.QUICK if quick else graph_measure.FULL
         self.episode_plan = episodes.QUICK if quick else episodes.FULL
         self.bus_plan = bus.QUICK if quick else bus.FULL
+        self.gateway_plan = gateway.QUICK if quick else gateway.FULL
         self.systems = systems
         self._robotmem: tuple[Path, Path] | None = None
         self.work = work
@@ -186,6 +189,11 @@ class Bench:
             return
         self._say("starting Kafka")
         bus.measure(self.work, self.bus_plan, self.results, self._say)
+
+    def gateway(self) -> None:
+        """A server that asks who calls and counts the calls, beside one that does not."""
+        if mnemolog.NAME in self.systems:
+            gateway.measure(self.work, self.gateway_plan, self.results, self._say)
 
     def _prepared_graph(self, file: Path, count: int) -> Server:
         server = self._server(mnemolog.NAME, f"graph-{count}")
@@ -309,6 +317,7 @@ def main(
                 bench.graph,
                 bench.episodes,
                 bench.bus,
+                bench.gateway,
             )
             actions = dict(zip(PARTS, steps, strict=True))
             for part in parts:

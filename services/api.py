@@ -156,6 +156,15 @@ class TimedOut(Unavailable):
     """There was no answer in time."""
 
 
+class Busy(Unavailable):
+    """There is more to do than fits into the queues. Nothing was done or recorded; in so many
+    seconds it may be asked again."""
+
+    def __init__(self, sentence: str, retry_after_s: int = 1) -> None:
+        super().__init__(sentence)
+        self.retry_after_s = retry_after_s
+
+
 def ask_again(key: str) -> str:
     """How to learn what became of a call whose outcome is open."""
     return (

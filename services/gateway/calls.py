@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from mnemolog.events.trace import read_trace
 from mnemolog.services.api import (
     Answer,
     Begun,
+    Busy,
     Event,
     Files,
     Follow,
@@ -59,7 +61,9 @@ class Calls:
         self._internal = internal
         self._reads = reads
         self._trace = trace
-        self._running: set[asyncio.Task[Answer]] = set()
+        self.busy: Busy | None = None
+        """What the last call met that there was no room for."""
+        self._running: dict[asyncio.Task[Answer], str] = {}
 
     def of(self, caller: Caller, files: Files | None = None, trace: Trace | None = None) -> Calls:
         """The same for another caller; `finish` waits for the calls of all."""
@@ -126,7 +130,11 @@ class Calls:
     async def finish(self, timeout_s: float) -> None:
         """Wait for the calls under way, at most `timeout_s` seconds."""
         if self._running:
-            await asyncio.wait(self._running, timeout=timeout_s)
+            await asyncio.wait(list(self._running), timeout=timeout_s)
+
+    def under_way(self) -> Counter[str]:
+        """The tools of all calls that are not answered yet."""
+        return Counter(self._running.values())
 
     def _request(self, tool: str, data: bytes, client: str, fields: dict[str, Any]) -> Request:
         now_ns = time.time_ns()
@@ -145,17 +153,20 @@ class Calls:
     async def _ask(self, request: Request, progress: Progress | None = None) -> Answer:
         # In a task of its own: a client that cancels must not break a write off half-way.
         task = asyncio.ensure_future(self.service.call(request, progress))
-        self._running.add(task)
+        self._running[task] = request.tool
         task.add_done_callback(self._done)
         try:
             return await asyncio.shield(task)
+        except Busy as busy:
+            self.busy = busy
+            raise
         except asyncio.CancelledError:
             if request.tool in self._reads:
                 task.cancel()
             raise
 
     def _done(self, task: asyncio.Task[Answer]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled():
             task.exception()  # Nobody may be left to look at it.
 

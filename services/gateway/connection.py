@@ -65,7 +65,7 @@ class Connection:
         """The next message. The end is told only when everything before it was answered: the SDK
         drops what is under way then."""
         while True:
-            await self._until(lambda: len(self._under_way) < MAX_IN_FLIGHT)
+            await self._until(lambda: len(self._under_way) + len(self._refusals) < MAX_IN_FLIGHT)
             line, self._first = self._first, None
             if line is None and not self._output.broken:
                 line = await self._lines.next()
@@ -102,7 +102,11 @@ class Connection:
         # Beside the reading: recording may have to wait for the store to open.
         task = asyncio.create_task(self._answer(problem))
         self._refusals.add(task)
-        task.add_done_callback(self._refusals.discard)
+        task.add_done_callback(self._refused)
+
+    def _refused(self, task: asyncio.Task[None]) -> None:
+        self._refusals.discard(task)
+        self._settled.set()
 
     async def _answer(self, problem: malformed.Malformed) -> None:
         error = await malformed.refuse(self._calls, problem)

@@ -179,10 +179,22 @@ class Limited(H11Protocol):
             await self._given(scope, receive, send)
         except asyncio.CancelledError:
             if not cycle.disconnected:
-                raise
+                if not door.closed:
+                    raise
+                await self._end(scope, receive, send)
         finally:
             door.busy -= counts
             self._task = None
+
+    async def _end(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """There is no time left for what is under way."""
+        if self.cycle.response_started:
+            self.cycle.disconnected = True
+            self.transport.close()
+            return
+        await no_room("The service ends, and what was asked may still be done")(
+            scope, receive, send
+        )
 
 
 def _too_long(unread: bytes) -> tuple[int, str] | None:
@@ -257,7 +269,7 @@ class Door:
         self._coming: set[asyncio.Task[Any]] = set()
         self._make: Callable[[], Limited] | None = None
         self._accepting = False
-        self._closed = False
+        self.closed = False
         self._sweeping: asyncio.Task[None] | None = None
         self._told_short = False
 
@@ -275,7 +287,7 @@ class Door:
 
     def close(self) -> None:
         self._pause()
-        self._closed = True
+        self.closed = True
         for one in list(self._shaking.values()):
             one.drop()
 
@@ -285,7 +297,7 @@ class Door:
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._closed and not self._accepting:
+        if not self.closed and not self._accepting:
             self._accepting = True
             asyncio.get_running_loop().add_reader(self._listening.fileno(), self._accept)
 
@@ -368,7 +380,7 @@ class Door:
 
     async def _sweep(self) -> None:
         """Until the last connection is gone: at the end, too, some do not end by themselves."""
-        while self._connections or not self._closed:
+        while self._connections or not self.closed:
             await asyncio.sleep(SWEEP_S)
             now = asyncio.get_running_loop().time()
             if self._tls is not None:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mnemolog.services.api import Service, Unavailable
-from mnemolog.services.gateway.auth.admission import Authenticator, may
+from mnemolog.services.gateway.auth.admission import Entry, may
 from mnemolog.services.scopes import ADMIN
 
 HEALTHZ: Final = "/healthz"
@@ -37,12 +37,12 @@ class Health:
     def __init__(
         self,
         service: Service,
-        auth: Authenticator,
+        entry: Entry,
         ending: asyncio.Event,
         reasons: Callable[[], list[str]] = list,
     ) -> None:
         self._service = service
-        self._auth = auth
+        self._entry = entry
         self._ending = ending
         self._reasons = reasons
 
@@ -75,7 +75,7 @@ class Health:
         """Whether who asks may be told more than whether it is well."""
         try:
             async with asyncio.timeout(KNOWN_S):
-                return await may(self._auth, request.scope, ADMIN)
+                return await may(self._entry, request.scope, ADMIN)
         except TimeoutError:
             return False
 

@@ -35,21 +35,29 @@ from mnemolog.services.gateway import direct, identity, logs, malformed, shape
 from mnemolog.services.gateway.auth.admission import (
     Admission,
     Authenticator,
+    Entry,
     caller_of,
-    error,
     insufficient,
     needs_scope,
 )
 from mnemolog.services.gateway.auth.chosen import authenticator
-from mnemolog.services.gateway.auth.needs import UNREADABLE, Needs, needs
+from mnemolog.services.gateway.auth.needs import UNREADABLE, Kind, Needs, needs
 from mnemolog.services.gateway.bodies import Body, Full, Room
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED, Calls
 from mnemolog.services.gateway.clients import Client, Context
-from mnemolog.services.gateway.connections import MAX_HEAD_BYTES, Door, Limited, no_room
+from mnemolog.services.gateway.connections import (
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    Door,
+    Limited,
+    no_room,
+)
+from mnemolog.services.gateway.ends import Ends
 from mnemolog.services.gateway.health import HEALTHZ, LIVEZ, READYZ, Health
 from mnemolog.services.gateway.hosts import Guard, Hosts
 from mnemolog.services.gateway.house import House
-from mnemolog.services.gateway.limits import Limits, read_limits, too_often
+from mnemolog.services.gateway.jsonrpc import error
+from mnemolog.services.gateway.limits import Limits, read_limits
 from mnemolog.services.gateway.mcp_server import build
 from mnemolog.services.gateway.metrics import CONTENT_TYPE, Measured
 from mnemolog.services.gateway.sizes import MAX_MESSAGE_BYTES, Raw
@@ -59,12 +67,13 @@ from mnemolog.services.gateway.watched import calls_told
 from mnemolog.services.listed import Families
 from mnemolog.services.node.traces import taken
 from mnemolog.services.scopes import ADMIN, READ
+from mnemolog.services.shares import Shares
 
 if TYPE_CHECKING:
     from mnemolog.infra.settings import Settings
 
 GRACE_S = 10
-"""How long requests under way may take to finish at shutdown."""
+"""How long requests and calls under way may take to finish at shutdown, all together."""
 IDLE_S = 5
 """How long a connection is kept open between two requests."""
 
@@ -112,9 +121,12 @@ class Mcp:
             await wrong(scope, receive, send)
             return
         # Before anything is read or recorded: a form on a web page cannot send this type.
+        if request.method != "POST":
+            await self._say(Response(status_code=405, headers={"Allow": "POST"}), request, send)
+            return
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
             wrong = Response("Content-Type must be application/json", 400)
-            await wrong(scope, receive, send)
+            await self._say(wrong, request, send)
             return
         body = Body(self._room)
         try:
@@ -122,12 +134,13 @@ class Mcp:
             scope[CLIENT] = self._house.client(caller, request.query_params, trace)
             await self._answer(request, await body.read(request), send)
         except Refused as refused:
-            await error(400, types.INVALID_PARAMS, refused.sentence)(scope, receive, send)
+            wrong = error(400, types.INVALID_PARAMS, refused.sentence)
+            await self._say(wrong, request, send)
         except ClientDisconnect:
             return
         except Full:
             full = no_room("As many large messages as fit in memory are under way")
-            await full(scope, receive, send)
+            await self._say(full, request, send)
         finally:
             body.close()
 
@@ -141,14 +154,12 @@ class Mcp:
             version = request.headers.get("mcp-protocol-version")
             found = await shape.in_time(lambda body: _look(body, version), body)
         needed = _needed(client.offer, found)
-        if self._limits is not None:
-            taken = self._limits.take(client.calls.caller.key, needed.kind)
-            if not taken.allowed:
-                if (call := _call_in(found)) is not None:
-                    self._limited(call[0])
-                await too_often(taken, found.id)(request.scope, request.receive, send)
-                return
-            send = _with_headers(send, taken.headers)
+        counted = await self._counted(request, needed.kind, send, found.id)
+        if counted is None:
+            if (call := _call_in(found)) is not None:
+                self._limited(call[0])
+            return
+        send = _saying_busy(counted, client.calls)
         if needed.scope is not None and needed.scope not in client.calls.caller.scopes:
             await self._deny(client, request, found, needed.scope, send)
         elif isinstance(found, malformed.Malformed):
@@ -174,6 +185,21 @@ class Mcp:
             return False
         wants = call[2] is not None and call[2].get("progressToken") is not None
         return wants and "text/event-stream" in request.headers.get("accept", "")
+
+    async def _counted(
+        self, request: Request, kind: Kind, send: Send, id_: int | str | None = None
+    ) -> Send | None:
+        """The way for the answer; None: the client asks too often, and was told."""
+        if self._limits is None:
+            return send
+        caller, to = caller_of(request.scope), (request.scope, request.receive, send)
+        return await self._limits.admit(caller.key, kind, to, id_)
+
+    async def _say(self, answer: Response, request: Request, send: Send) -> None:
+        """To what never became a message."""
+        counted = await self._counted(request, "read", send)
+        if counted is not None:
+            await answer(request.scope, request.receive, counted)
 
     async def _deny(
         self, client: Client, request: Request, found: Found, scope: str, send: Send
@@ -268,13 +294,16 @@ def _agent(request: Request) -> str:
     return f"{label[:80]} {agent}" if label else agent
 
 
-def _with_headers(send: Send, headers: dict[str, str]) -> Send:
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(headers)
+def _saying_busy(send: Send, calls: Calls) -> Send:
+    """However a call that there was no room for is answered, the answer is 503."""
+
+    async def saying(message: Message) -> None:
+        if message["type"] == "http.response.start" and calls.busy is not None:
+            message["status"] = 503
+            MutableHeaders(scope=message)["Retry-After"] = str(calls.busy.retry_after_s)
         await send(message)
 
-    return with_headers
+    return saying
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -298,11 +327,15 @@ def build_app(
     bound: tuple[str, int],
     lifespan_service: Any = None,
     reasons: Callable[[], list[str]] = list,
+    room: int = MAX_CONNECTIONS,
 ) -> Starlette:
     """The HTTP application, listening on `bound`. `lifespan_service` is closed when it ends;
-    `reasons` are the gateway's own, told with the service's health."""
+    `reasons` are the gateway's own, told with the service's health; `room` is how many requests may
+    be under way."""
     auth = authenticator(settings, bound)
     limits = read_limits(settings.rate_limits, settings.client_limits)
+    entry = Entry(auth, limited=limits is not None)
+    shares = None if settings.auth == "none" else Shares(room)
     offer = Offer(catalogue, settings.families, read_only=settings.read_only)
     families = {name: catalogue.family_of[name].name for name in offer.tools}
     told = calls_told(wanted=settings.log_calls, level=settings.log_level)
@@ -312,7 +345,7 @@ def build_app(
     ending = asyncio.Event()
     mcp = Mcp(house, auth, limits, ending, measured.limited)
     events = Events(house, ending)
-    health = Health(service, auth, ending, reasons)
+    health = Health(service, entry, ending, reasons)
 
     async def metrics(_: Request) -> Response:
         return Response(await measured.exposition(), media_type=CONTENT_TYPE)
@@ -328,14 +361,14 @@ def build_app(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with mcp.manager.run(), mcp.streaming.run():
             yield
-            await calls.finish(GRACE_S)
+            await calls.finish(app.state.ends.left_s)
         await auth.close()
         if lifespan_service is not None:
             await lifespan_service.close()
 
     app = Starlette(
         routes=[
-            Route("/mcp", mcp, methods=["POST"]),
+            Route("/mcp", mcp),
             Route("/events", events, methods=["GET"]),
             Route(HEALTHZ, health.healthz),
             Route(READYZ, health.readyz),
@@ -347,11 +380,11 @@ def build_app(
         middleware=[
             Middleware(measured.responses, paths=PATHS),
             Middleware(Guard, hosts=hosts),
-            Middleware(Admission, auth=auth, needs=ROUTES),
+            Middleware(Admission, entry=entry, needs=ROUTES, limits=limits, shares=shares),
         ],
         lifespan=lifespan,
     )
-    app.state.ending = ending
+    app.state.ends = Ends(ending, calls, offer.tools, GRACE_S)
     app.state.measured = measured
     return app
 
@@ -410,9 +443,9 @@ class _Server(uvicorn.Server):
     """Connections come in through `door`. Waits for requests under way when it ends; those that
     would never end by themselves are told first."""
 
-    def __init__(self, config: uvicorn.Config, ending: asyncio.Event, door: Door) -> None:
+    def __init__(self, config: uvicorn.Config, ends: Ends, door: Door) -> None:
         super().__init__(config)
-        self._told = ending
+        self._ends = ends
         self._door = door
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -429,8 +462,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.close()
-        self._told.set()
+        over = self._ends.begin()
         await super().shutdown(sockets)
+        over.cancel()
 
 
 async def _serve(
@@ -440,12 +474,15 @@ async def _serve(
 
     tls = certificate(settings)
     service = SharedService(settings, catalogue, exclusive=True)
-    await service.start()
     bound = listening.getsockname()[:2]
     hosts = Hosts(settings.host, bound[0], settings.hosts)
     _check_open(settings, hosts)
+    # Before the store is opened: settings may be wrong.
+    door = Door(listening, descriptors, tls)
     own = list if tls is None else tls.reasons
-    app = build_app(service, settings, catalogue, hosts, bound, service, own)
+    app = build_app(service, settings, catalogue, hosts, bound, service, own, door.most)
+    app.state.measured.watch(door)
+    await service.start()
     config = uvicorn.Config(
         app,
         # Warnings are about what clients send: nothing to fill the log with.
@@ -459,9 +496,7 @@ async def _serve(
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    door = Door(listening, descriptors, tls)
-    app.state.measured.watch(door)
-    server = _Server(config, app.state.ending, door)
+    server = _Server(config, app.state.ends, door)
     opening = asyncio.create_task(_announce(service, settings, listening))
     opening.add_done_callback(lambda task: _end_if_failed(task, server))
     await server.serve(sockets=[listening])

@@ -18,7 +18,7 @@ from mcp_types.methods import CacheableMethod
 from pydantic import ValidationError
 
 from mnemolog.events.arguments import Refused
-from mnemolog.services.api import Answer, Progress, Unavailable
+from mnemolog.services.api import Answer, Busy, Progress, Unavailable
 from mnemolog.services.gateway import identity
 from mnemolog.services.gateway.clients import Client, Clients, Context, client_name
 from mnemolog.services.gateway.completion import Completion
@@ -172,7 +172,8 @@ async def carry_out(
     except MCPError:
         raise
     except Unavailable as error:
-        raise MCPError(offer.code_of(name, error), str(error)) from None
+        data = {"retry_after": error.retry_after_s} if isinstance(error, Busy) else None
+        raise MCPError(offer.code_of(name, error), str(error), data) from None
     except Exception:
         _log.exception("a call failed", tool=name[:64])
         raise MCPError(types.INTERNAL_ERROR, "The call failed inside the service") from None

@@ -26,7 +26,7 @@ from mcp.shared.subscriptions import (
 )
 
 from mnemolog.events.arguments import Refused
-from mnemolog.services.api import Event, Unavailable
+from mnemolog.services.api import Busy, Event, Unavailable
 from mnemolog.services.family import Family
 from mnemolog.services.gateway.calls import Calls
 from mnemolog.services.gateway.clients import Clients, Context, client_name
@@ -125,6 +125,7 @@ class Watches:
             await watch.open()
         except (Refused, Unavailable) as error:
             del self._open[uri]
+            calls.busy = error if isinstance(error, Busy) else None
             code = types.INVALID_PARAMS if isinstance(error, Refused) else types.INTERNAL_ERROR
             raise MCPError(code, str(error)) from None
 
@@ -211,6 +212,7 @@ class Resources:
                 types.INVALID_PARAMS, refused.sentence, {"uri": params.uri[:MAX_SHOWN]}
             ) from None
         except Unavailable as error:
+            calls.busy = error if isinstance(error, Busy) else None
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         contents = types.TextResourceContents(
             uri=params.uri, mime_type="application/json", text=text.decode()

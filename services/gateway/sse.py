@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mnemolog.events.arguments import Refused
-from mnemolog.services.api import Event, Unavailable, last_event
+from mnemolog.services.api import Busy, Event, Unavailable, last_event
 from mnemolog.services.gateway.auth.admission import caller_of
 from mnemolog.services.gateway.house import House
 
@@ -56,7 +56,8 @@ class Events:
         except Refused as refused:
             await _error(400, refused.sentence)(scope, receive, send)
         except Unavailable as error:
-            await _error(503, str(error))(scope, receive, send)
+            again_s = error.retry_after_s if isinstance(error, Busy) else None
+            await _error(503, str(error), again_s)(scope, receive, send)
         else:
             async with contextlib.aclosing(events):
                 with contextlib.suppress(Gone):
@@ -161,6 +162,7 @@ def read_wish(given: Mapping[str, str], last_event_id: str | None) -> dict[str, 
     }
 
 
-def _error(status: int, sentence: str) -> Response:
+def _error(status: int, sentence: str, again_s: int | None = None) -> Response:
     body = msgspec.json.encode({"error": sentence})
-    return Response(body, status, media_type="application/json")
+    headers = None if again_s is None else {"Retry-After": str(again_s)}
+    return Response(body, status, headers, media_type="application/json")

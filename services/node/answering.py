@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 
 import msgspec
@@ -18,6 +18,7 @@ from mnemolog.projections.ports import Choice, IndexDamaged, VectorsAway
 from mnemolog.services import tracing
 from mnemolog.services.api import Answer, Unavailable
 from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.fair import FairThreads
 from mnemolog.services.node.host import Host
 from mnemolog.services.reader.reader import Reader
 
@@ -26,6 +27,10 @@ AHEAD_THREADS = 8
 """That wait for the vectors of queries from elsewhere, so that no reader does."""
 HEAVY_THREADS = 1
 """Reads that take seconds wait for each other, so that the others never wait for them."""
+MAX_WAITING = 1024
+"""Reads that wait for a reader, and for the vector of a query."""
+MAX_HEAVY = 64
+"""Those that wait for each other."""
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """Of a read. What a write answers is part of its decision, which is smaller."""
 
@@ -38,26 +43,26 @@ class Answering:
         self._host = host
         self._record = record
         self._describe_wait_s = describe_wait_s
-        self.threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
-        self._heavy = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="examine")
-        self._ahead = ThreadPoolExecutor(AHEAD_THREADS, thread_name_prefix="ask-ahead")
+        self.threads = FairThreads(READ_THREADS, "read", MAX_WAITING, "reads")
+        self._heavy = FairThreads(HEAVY_THREADS, "examine", MAX_HEAVY, "long reads")
+        self._ahead = FairThreads(AHEAD_THREADS, "ask-ahead", MAX_WAITING, "reads")
 
     async def answer(self, asked: Asked) -> Answer:
         """A read's answer; `Refused` when it has none."""
-        loop, tool, embedding = asyncio.get_running_loop(), asked.tool, self._host.embedding
+        tool, embedding, tenant = asked.tool, self._host.embedding, asked.call.tenant
         assert tool is not None
         threads = self._heavy if tool.heavy else self.threads
         if tool.awaits and embedding.embedder.status == "loading":
-            await loop.run_in_executor(threads, embedding.wait_for_model)
+            await threads.run(tenant, embedding.wait_for_model)
         text = None if tool.asks is None else tool.asks(asked.args)
         until_s, pause_s = time.monotonic() + self._describe_wait_s, 0.001
         while True:
             last = not tool.awaits or time.monotonic() >= until_s
-            found = await loop.run_in_executor(threads, self._read, asked, last, text is not None)
+            found = await threads.run(tenant, self._read, asked, last, text is not None)
             if isinstance(found, Answer):
                 return found
             if found is not None and text is not None:
-                await loop.run_in_executor(self._ahead, self._ask_ahead, asked, found, text)
+                await self._ahead.run(tenant, self._ask_ahead, asked, found, text)
                 text, until_s = None, time.monotonic() + self._describe_wait_s
                 continue
             await asyncio.sleep(pause_s)
@@ -72,28 +77,27 @@ class Answering:
             answer = replace(answer, text=msgspec.json.encode(said))
         if asked.tool.shows is None:
             return answer
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.threads, self._shown, asked, answer)
+        return await self.threads.run(asked.call.tenant, self._shown, asked, answer, must=True)
 
     def again(self, asked: Asked) -> Future[None]:
         """Whether a read that failed still fails; it is not recorded, nor told to anybody."""
         assert asked.tool is not None
         threads = self._heavy if asked.tool.heavy else self.threads
-        return threads.submit(self._try, asked)
+        return threads.submit(asked.call.tenant, self._try, asked)
 
     def waiting(self) -> dict[str, int]:
         """Reads that no thread has taken up yet."""
         return {
-            "reading": self.threads._work_queue.qsize(),
-            "examining": self._heavy._work_queue.qsize(),
-            "asking_ahead": self._ahead._work_queue.qsize(),
+            "reading": self.threads.waiting,
+            "examining": self._heavy.waiting,
+            "asking_ahead": self._ahead.waiting,
         }
 
     def close(self) -> None:
         self.threads.shutdown()
         self._host.embedding.stop_passages()
-        self._heavy.shutdown(cancel_futures=True)
-        self._ahead.shutdown(cancel_futures=True)
+        self._heavy.shutdown(drop=True)
+        self._ahead.shutdown(drop=True)
 
     def _elsewhere(self, asked: Asked) -> list[Choice]:
         """The models that the call's space is configured for, but for the service's own."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -14,6 +12,10 @@ from mnemolog.events.envelope import Call
 from mnemolog.events.trace import within
 from mnemolog.services.api import Ran
 from mnemolog.services.decider.tool import Asked, Edge, Tool
+from mnemolog.services.node.fair import FairThreads
+
+MAX_WAITING = 256
+"""Calls of one tool that wait for their turn."""
 
 if TYPE_CHECKING:
     from mnemolog.infra.sandbox.sandbox import Sandbox
@@ -25,7 +27,7 @@ class Carrying:
 
     def __init__(self, *, agent_code: bool) -> None:
         self._agent_code = agent_code
-        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._threads: dict[str, FairThreads] = {}
         self._sandbox: Sandbox | None = None
         self._making = threading.Lock()
 
@@ -33,8 +35,8 @@ class Carrying:
         """The call with what came of it."""
         tool = asked.tool
         assert tool is not None and tool.carry_out is not None
-        call = await asyncio.get_running_loop().run_in_executor(
-            self._threads_of(tool), _carry_out, tool.carry_out, edge, asked
+        call = await self._threads_of(tool).run(
+            asked.call.tenant, _carry_out, tool.carry_out, edge, asked
         )
         return replace(asked, call=call)
 
@@ -53,10 +55,11 @@ class Carrying:
         if self._sandbox is not None:
             self._sandbox.close()
 
-    def _threads_of(self, tool: Tool) -> ThreadPoolExecutor:
+    def _threads_of(self, tool: Tool) -> FairThreads:
         threads = self._threads.get(tool.name)
         if threads is None:
-            threads = ThreadPoolExecutor(tool.at_once, thread_name_prefix=f"carry-out-{tool.name}")
+            name = f"carry-out-{tool.name}"
+            threads = FairThreads(tool.at_once, name, MAX_WAITING, "such calls")
             self._threads[tool.name] = threads
         return threads
 

@@ -23,7 +23,7 @@ import structlog
 
 from mnemolog.events.arguments import Refused
 from mnemolog.infra.log.still_there import Opened, opened
-from mnemolog.services.api import Unavailable
+from mnemolog.services.api import Busy, Unavailable
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.failing import ENDING, Complaints, disk_is_full, full_disk, told
 from mnemolog.services.node.following.projections import Projections
@@ -81,7 +81,7 @@ class Condition:
         except Refused:
             self._succeeded(kind)
             raise
-        except ENDING:
+        except (Busy, *ENDING):  # That others ask much is no fault.
             raise
         except BaseException as error:
             self._complaints.of(f"a {kind} failed", error)

@@ -42,6 +42,7 @@ from mnemolog.services.node.embedding.chosen import ChosenModels
 from mnemolog.services.node.embedding.embedding import Embedding
 from mnemolog.services.node.embedding.late import LateVectors
 from mnemolog.services.node.embedding.provided import ProvidedVectors
+from mnemolog.services.node.fair import OURS
 from mnemolog.services.node.figures import Figures
 from mnemolog.services.node.following.feed import Feed
 from mnemolog.services.node.following.follow import ReadableLog
@@ -282,7 +283,7 @@ class Node(ABC):
                     found.update(complete(view, begun.tenant, begun.text, MAX_NAMES + 1))
             return sorted(found)[: MAX_NAMES + 1]
 
-        return await asyncio.get_running_loop().run_in_executor(self.answering.threads, look)
+        return await self.answering.threads.run(begun.tenant, look)
 
     # --- how it is -------------------------------------------------------------------------------
 
@@ -370,7 +371,7 @@ class Node(ABC):
             with self.using.shared():
                 return self.projections.states[partition].reader().voids(start, end)
 
-        return await asyncio.get_running_loop().run_in_executor(self.answering.threads, look)
+        return await self.answering.threads.run(OURS, look)
 
     # --- beginning and end -----------------------------------------------------------------------
 

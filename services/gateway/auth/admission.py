@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import HTTPConnection
@@ -15,12 +15,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mnemolog.services.gateway.auth.failures import Failures
 from mnemolog.services.gateway.auth.lasting import Lasting
 from mnemolog.services.gateway.caller import Caller
 from mnemolog.services.gateway.calls import AUTHORIZATION_FAILED
+from mnemolog.services.gateway.connections import no_room
+from mnemolog.services.gateway.jsonrpc import SERVER_ERROR, error
+from mnemolog.services.gateway.limits import Limits, Taken, of_address
 from mnemolog.services.scopes import READ, WRITE
+from mnemolog.services.shares import Shares
 
-SERVER_ERROR: Final = -32000
 AUTHENTICATION_FAILED: Final = -32002
 CALLER: Final = "mnemolog.caller"
 """Where a request's scope has it."""
@@ -73,43 +77,111 @@ class Everybody(Authenticator):
         self._caller = caller
 
     async def caller(self, token: str | None, address: str) -> Caller:
-        return msgspec.structs.replace(self._caller, key=address)
+        return msgspec.structs.replace(self._caller, key=of_address(address))
+
+
+class _TooOften(Exception):
+    def __init__(self, taken: Taken) -> None:
+        super().__init__()
+        self.taken = taken
+
+
+class Entry:
+    """Has `auth` find out who asks; with `limited`, who fails too often is not looked at."""
+
+    def __init__(self, auth: Authenticator, *, limited: bool) -> None:
+        self.auth = auth
+        self._failures = Failures() if limited else None
+
+    async def caller(self, scope: Scope, headers: dict[str, str] | None = None) -> Caller:
+        """Who it is. When that is not known, `headers` say how often it may be tried again."""
+        failures, address = self._failures, _address(scope)
+        token, wrong = None, None
+        try:
+            token = _presented(scope)
+        except Unauthenticated as unreadable:
+            wrong = unreadable
+        if failures is not None and (refused := failures.too_many(token, address)) is not None:
+            raise _TooOften(refused)
+        try:
+            if wrong is not None:
+                raise wrong
+            found = await self.auth.caller(token, address)
+        except Unauthenticated:
+            if failures is not None:
+                told = failures.failed(token, address).headers
+                if headers is not None:
+                    headers.update(told)
+            raise
+        if failures is not None:
+            failures.succeeded(token)
+        return found
 
 
 class Admission:
-    """`needs` has the scope of each path that takes one; None: that is for the route to say. What
-    is not in it is open to everybody."""
+    """`needs` has the scope of each path that takes one; None: that, and what a request counts as,
+    is for the route to say. The others are reads. What is not in it is open to everybody. `shares`
+    are what tenants have of the requests that may be under way; None: there is one alone."""
 
-    def __init__(self, app: ASGIApp, auth: Authenticator, needs: Mapping[str, str | None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        entry: Entry,
+        needs: Mapping[str, str | None],
+        limits: Limits | None = None,
+        shares: Shares | None = None,
+    ) -> None:
         self._app = app
-        self._auth = auth
+        self._entry = entry
         self._needs = needs
+        self._limits = limits
+        self._shares = shares
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in self._needs:
             await self._app(scope, receive, send)
             return
         needed = self._needs[scope["path"]]
+        headers: dict[str, str] = {}
         try:
-            caller = await self._auth.caller(*_presented(scope))
+            caller = await self._entry.caller(scope, headers)
+        except _TooOften as refused:
+            assert self._limits is not None
+            await self._limits.send_away(refused.taken, (scope, receive, send))
+            return
         except Unauthenticated as unknown:
-            answer = self._unknown(unknown, needed)
+            answer = self._unknown(unknown, needed, headers)
         except AuthUnavailable as away:
             answer = error(503, SERVER_ERROR, str(away), {"Retry-After": "1"})
         else:
             scope[CALLER] = caller
-            if needed is None or needed in caller.scopes:
-                await self._lasting(scope, needed)(scope, receive, send)
-                return
-            answer = insufficient(self._auth, caller, needed)
+            await self._let_in(caller, needed, (scope, receive, send))
+            return
         await answer(scope, receive, send)
+
+    async def _let_in(
+        self, caller: Caller, needed: str | None, to: tuple[Scope, Receive, Send]
+    ) -> None:
+        scope, receive, send = to
+        if needed is not None and self._limits is not None:
+            counted = await self._limits.admit(caller.key, "read", to)
+            if counted is None:
+                return
+            send = counted
+        app = self._lasting(scope, needed)
+        if needed is not None and needed not in caller.scopes:
+            await insufficient(self._entry.auth, caller, needed)(scope, receive, send)
+        elif self._shares is None:
+            await app(scope, receive, send)
+        else:
+            await _share(app, self._shares, caller.tenant, (scope, receive, send))
 
     def _lasting(self, scope: Scope, needed: str | None) -> ASGIApp:
         """The application, as long as the caller is known."""
 
         async def known() -> bool:
             try:
-                await self._auth.caller(*_presented(scope))
+                await self._entry.auth.caller(_presented(scope), _address(scope))
             except Unauthenticated:
                 return False
             except AuthUnavailable:
@@ -118,14 +190,29 @@ class Admission:
 
         def refusal() -> Response:
             over = Unauthenticated("What the caller was known by holds no longer")
-            return self._unknown(over, needed)
+            return self._unknown(over, needed, {})
 
         return Lasting(self._app, known, refusal)
 
-    def _unknown(self, unknown: Unauthenticated, needed: str | None) -> Response:
+    def _unknown(
+        self, unknown: Unauthenticated, needed: str | None, headers: dict[str, str]
+    ) -> Response:
         scopes = (READ, WRITE) if needed is None else (needed,)
-        headers = {"WWW-Authenticate": self._auth.challenge(unknown.error, scopes)}
-        return error(401, AUTHENTICATION_FAILED, str(unknown), headers)
+        challenge = {"WWW-Authenticate": self._entry.auth.challenge(unknown.error, scopes)}
+        return error(401, AUTHENTICATION_FAILED, str(unknown), challenge | headers)
+
+
+async def _share(
+    app: ASGIApp, shares: Shares, tenant: str, to: tuple[Scope, Receive, Send]
+) -> None:
+    if not shares.has_room(tenant):
+        await no_room("As many requests of this tenant as there may be are under way")(*to)
+        return
+    shares.take(tenant)
+    try:
+        await app(*to)
+    finally:
+        shares.leave(tenant)
 
 
 def insufficient(
@@ -152,12 +239,12 @@ def challenge(error: str | None, scopes: tuple[str, ...], **more: str) -> str:
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in (parts | more).items())
 
 
-async def may(auth: Authenticator, scope: Scope, needed: str) -> bool:
+async def may(entry: Entry, scope: Scope, needed: str) -> bool:
     """Whether who sent a request to an open route has a scope; whoever cannot say who they are has
     none."""
     try:
-        caller = await auth.caller(*_presented(scope))
-    except (Unauthenticated, AuthUnavailable):
+        caller = await entry.caller(scope)
+    except (Unauthenticated, AuthUnavailable, _TooOften):
         return False
     return needed in caller.scopes
 
@@ -167,13 +254,16 @@ def caller_of(scope: Scope) -> Caller:
     return found
 
 
-def _presented(scope: Scope) -> tuple[str | None, str]:
-    """The bearer token, and the address it came from."""
-    connection = HTTPConnection(scope)
-    given = connection.headers.getlist("authorization")
-    address = "" if connection.client is None else connection.client.host
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
+
+
+def _presented(scope: Scope) -> str | None:
+    """The bearer token; None: there is none."""
+    given = HTTPConnection(scope).headers.getlist("authorization")
     if not given:
-        return None, address
+        return None
     kind, _, token = given[0].partition(" ")
     if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
         raise Unauthenticated("Authorization must be one header: Bearer TOKEN", "invalid_request")
@@ -182,18 +272,4 @@ def _presented(scope: Scope) -> tuple[str | None, str]:
         raise Unauthenticated(f"A token has at most {MAX_TOKEN:,} characters")
     if not _TOKEN.fullmatch(token):
         raise Unauthenticated("The token is none: it has characters that no token has")
-    return token, address
-
-
-def error(
-    status: int,
-    code: int,
-    sentence: str,
-    headers: dict[str, str] | None = None,
-    id_: int | str | None = None,
-    data: dict[str, Any] | None = None,
-) -> Response:
-    """A JSON-RPC error as an HTTP answer of its own."""
-    told = {"code": code, "message": sentence} | ({} if data is None else {"data": data})
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "error": told})
-    return Response(body, status, headers, media_type="application/json")
+    return token

@@ -78,8 +78,10 @@ class EmbeddedNode(Node):
 
     def submit(self, asked: Asked) -> Future[Answer]:
         """What a call needs embedded is on its way while it waits its turn."""
-        inputs = self.embedding.start(asked.texts, asked.call.trace)
-        return self.workers[asked.partition].submit(asked, inputs)
+        worker = self.workers[asked.partition]
+        worker.check(asked)  # What is refused is not embedded for nothing.
+        call = asked.call
+        return worker.submit(asked, self.embedding.start(asked.texts, call.tenant, call.trace))
 
     def submit_embedded(self, call: Call) -> Future[Answer]:
         asked = self.read(call)

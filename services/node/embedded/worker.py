@@ -2,12 +2,12 @@
 
 A batch is what was waiting: its calls and decisions become durable in one transaction, then the
 projections show them, then the callers get their replies. Records of reads wait a moment for
-company, so that a recall does not cost a disk flush of its own, but never past a write.
+company, so that a recall does not cost a disk flush of its own, but never past a write of their
+tenant's. When much is waiting tenants are taken in turns; each one's calls stay in their order.
 """
 
 from __future__ import annotations
 
-import queue
 import sqlite3
 import threading
 import time
@@ -23,11 +23,12 @@ from mnemolog.events.log import LogDamaged, LogError
 from mnemolog.projections.ports import IndexDamaged
 from mnemolog.projections.state.store import PartitionState, StateError
 from mnemolog.services import tracing
-from mnemolog.services.api import Answer, Unavailable
+from mnemolog.services.api import Answer, Busy, Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.decider.partition import Made, PartitionDecider
 from mnemolog.services.decider.tool import Asked
+from mnemolog.services.node.fair import Turns
 from mnemolog.services.node.following.follow import (
     BATCH,
     BatchLog,
@@ -56,6 +57,14 @@ class _Waiting(msgspec.Struct):
     inputs: Future[Inputs] | None
     answer: Future[Answer] | None
 
+    @property
+    def tenant(self) -> str:
+        return self.asked.call.tenant
+
+    @property
+    def is_ready(self) -> bool:
+        return self.inputs is None or self.inputs.done()
+
 
 class PartitionWorker:
     def __init__(
@@ -74,11 +83,17 @@ class PartitionWorker:
         self._show = show
         self._stopping = False
         self._room_for_reads = threading.Semaphore(MAX_READS)
-        self._queue: queue.Queue[_Waiting | Callable[[], None] | None] = queue.Queue(MAX_WAITING)
+        self._turns: Turns[_Waiting | Callable[[], None]] = Turns(MAX_WAITING, "calls")
         self._thread = threading.Thread(target=self._run, name=f"decider-{partition}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def check(self, asked: Asked) -> None:
+        """Raises what `submit` would, before anything is done for the call."""
+        if self.failed is not None:
+            raise Unavailable(self.failed)
+        self._turns.check(asked.call.tenant)
 
     def submit(self, asked: Asked, inputs: Future[Inputs] | None) -> Future[Answer]:
         """Have a call decided; the future is done once the decision is durable and shown."""
@@ -95,7 +110,10 @@ class PartitionWorker:
         if self._stopping or self.failed is not None:
             return
         if not self._room_for_reads.acquire(timeout=RECORD_WAIT_S):
-            raise _too_many(MAX_READS)
+            raise Busy(
+                f"Too many records of reads are waiting ({MAX_READS}); nothing was recorded, "
+                "try again"
+            )
         try:
             self._put(_Waiting(asked, None, None))
         except Unavailable:
@@ -114,7 +132,7 @@ class PartitionWorker:
             else:
                 done.set_result(None)
 
-        self._queue.put(run)
+        self._turns.put_after(run)
         return done
 
     def use(self, state: PartitionState) -> None:
@@ -130,21 +148,18 @@ class PartitionWorker:
 
     @property
     def waiting(self) -> int:
-        return self._queue.qsize()
+        return self._turns.waiting
 
     def stop(self) -> None:
         """Decide what is waiting, then end."""
         self._stopping = True
-        self._queue.put(None)
+        self._turns.put_after(_END)
         self._thread.join()
 
     def _put(self, waiting: _Waiting) -> None:
         if self.failed is not None:
             raise Unavailable(self.failed)
-        try:
-            self._queue.put_nowait(waiting)
-        except queue.Full:
-            raise _too_many(MAX_WAITING) from None
+        self._turns.put(waiting.tenant, waiting)
 
     def _run(self) -> None:
         while True:
@@ -162,27 +177,38 @@ class PartitionWorker:
     def _collect(self) -> tuple[list[_Waiting], Callable[[], None] | None]:
         """The next batch, and what to do after it, if anything."""
         batch: list[_Waiting] = []
+        then: Callable[[], None] | None = None
         deadline = 0.0
         while len(batch) < MAX_BATCH:
-            try:
-                if not batch:
-                    item = self._queue.get(timeout=None if self.trouble is None else RETRY_S)
-                elif all(one.answer is None for one in batch):
-                    item = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
-                else:
-                    item = self._queue.get_nowait()
-            except queue.Empty:
-                break
+            within_s: float | None = 0.0
+            if not batch:
+                within_s = None if self.trouble is None else RETRY_S
+            elif all(one.answer is None for one in batch):
+                within_s = max(0.0, deadline - time.monotonic())
+            item = self._turns.take(within_s)
             if item is None:
-                return batch, _END
+                break
             if not isinstance(item, _Waiting):
-                return batch, item
+                then = item
+                break
             if not batch:
                 deadline = time.monotonic() + READS_WAIT_S
-            if item.answer is None:
-                self._room_for_reads.release()
             batch.append(item)
-        return batch, None
+        if then is None:
+            batch = self._without_late(batch)
+        for one in batch:
+            if one.answer is None:
+                self._room_for_reads.release()
+        return batch, then
+
+    def _without_late(self, batch: list[_Waiting]) -> list[_Waiting]:
+        """Who waits for a vector keeps only the calls of its own tenant waiting: the others go
+        first."""
+        late = {one.tenant for one in batch if not one.is_ready}
+        if not late or late == {one.tenant for one in batch}:
+            return batch
+        self._turns.put_back((one.tenant, one) for one in batch if one.tenant in late)
+        return [one for one in batch if one.tenant not in late]
 
     def _carry_out(self, batch: list[_Waiting]) -> None:
         try:
@@ -283,10 +309,6 @@ def _in_doubt(error: BaseException) -> Unavailable:
         f"The call could not be carried out: {_said(error)}. It may be on the log already; "
         "ask again under the same idempotency key"
     )
-
-
-def _too_many(count: int) -> Unavailable:
-    return Unavailable(f"Too many calls are waiting ({count}); nothing was recorded, try again")
 
 
 def _END() -> None:

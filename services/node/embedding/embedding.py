@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import structlog
@@ -18,6 +18,7 @@ from mnemolog.projections.ports import Vector
 from mnemolog.services import tracing
 from mnemolog.services.decider.decide import Inputs
 from mnemolog.services.node.embedding.passages import Passages
+from mnemolog.services.node.fair import OURS, FairThreads
 from mnemolog.services.reader.reader import VectorModel
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 THREADS = 2
 LOAD_WAIT_S = 30.0
+MAX_WAITING = 1_000_000
+"""Never reached: what waits here belongs to a call that waits elsewhere, and is counted there."""
 
 _log = structlog.get_logger("mnemolog.node")
 
@@ -42,7 +45,7 @@ class Embedding:
         self.embedder.start()
         self.missed: Callable[[], None] = lambda: None
         self._wait_s = settings.model_wait_s
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
+        self._threads = FairThreads(THREADS, "embed", MAX_WAITING, "texts to be embedded")
         self._passages = Passages(settings.call_timeout_s)
 
     def query(self, text: str) -> Callable[[], Vector] | None:
@@ -53,7 +56,7 @@ class Embedding:
         embedder = self.embedder.wait(self._wait_s)
         if embedder is None:
             return None
-        return self._threads.submit(_query, embedder, text, current()).result
+        return self._threads.submit(OURS, _query, embedder, text, current()).result
 
     def loaded(self) -> str | None:
         if self.model is None or self.embedder.wait(self._wait_s) is None:
@@ -70,9 +73,13 @@ class Embedding:
     def wait_for_model(self) -> None:
         self.embedder.wait(self._wait_s)
 
-    def start(self, texts: list[str], trace: Trace | None = None) -> Future[Inputs]:
-        """The inputs of a call with these texts, on their way."""
-        return self._threads.submit(self._inputs, texts, trace) if texts else self.made(texts)
+    def start(
+        self, texts: list[str], tenant: str = OURS, trace: Trace | None = None
+    ) -> Future[Inputs]:
+        """The inputs of a tenant's call with these texts, on their way."""
+        if not texts:
+            return self.made(texts)
+        return self._threads.submit(tenant, self._inputs, texts, trace)
 
     def made(self, texts: list[str]) -> Future[Inputs]:
         """As `start`, on the caller's thread."""
@@ -105,7 +112,7 @@ class Embedding:
 
     def waiting(self) -> int:
         """Texts of callers that no thread has taken up yet."""
-        return self._threads._work_queue.qsize()
+        return self._threads.waiting
 
     def stop_passages(self) -> None:
         """Whoever waits for the vectors of stored texts is told to ask again."""

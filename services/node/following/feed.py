@@ -21,7 +21,7 @@ from mnemolog.events.arguments import Refused
 from mnemolog.events.codec import Fact, decode_call, decode_decision
 from mnemolog.events.envelope import Decision
 from mnemolog.events.log import Log, LogError
-from mnemolog.services.api import Event, Follow, Unavailable, last_event
+from mnemolog.services.api import Busy, Event, Follow, Unavailable, last_event
 from mnemolog.services.catalogue import Catalogue
 from mnemolog.services.counted import Counted
 from mnemolog.services.news import news
@@ -31,6 +31,7 @@ from mnemolog.services.node.following.positions import (
     place_after,
     reached,
 )
+from mnemolog.services.shares import Shares
 
 PAGE: Final = 100
 """Decisions that are read from the log at a time."""
@@ -162,9 +163,8 @@ class Feed:
         self._voids = voids
         self._shown = list(shown)
         self._most = buffer
-        self._streams = streams
+        self._streams = Shares(streams)
         self._timeout_s = timeout_s
-        self._open = 0
         self._closed = False
         self._lock = threading.Lock()
         self._followers: set[_Follower] = set()
@@ -189,7 +189,7 @@ class Feed:
     @property
     def open(self) -> int:
         """How many follow."""
-        return self._open
+        return self._streams.taken
 
     def close(self) -> None:
         """Every follower is told that this is the end."""
@@ -207,11 +207,12 @@ class Feed:
         wish = _Wish(follow.tenant, space)
         if self._closed:
             raise Unavailable(CLOSING)
-        if self._open >= self._streams:
-            raise Unavailable(
-                f"{self._streams} streams are open, which is the limit; close one, or try later"
+        if not self._streams.has_room(follow.tenant):
+            raise Busy(
+                f"{self._streams.taken} streams are open, which is the limit; close one, or try "
+                "later"
             )
-        self._open += 1
+        self._streams.take(follow.tenant)
         follower = None
         try:
             place = await self._begin(follow, wish)
@@ -240,7 +241,7 @@ class Feed:
                 raise
             raise Unavailable(CLOSING if self._closed else str(error)) from None
         finally:
-            self._open -= 1
+            self._streams.leave(follow.tenant)
             if follower is not None:
                 with self._lock:
                     self._followers.discard(follower)

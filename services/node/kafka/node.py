@@ -165,8 +165,9 @@ class KafkaNode(Node):
         place = self.partitions[asked.partition]
         if place.failed is not None:
             raise Unavailable(place.failed)
+        self.outbox.check(asked)  # What is refused is not embedded for nothing.
         if place.ours:
-            self._ahead.start(asked.texts, asked.call.trace)
+            self._ahead.start(asked.texts, asked.call.tenant, asked.call.trace)
         return await self.outbox.decided(asked)
 
     def _told(self, partition: int, counted: Counted) -> None:

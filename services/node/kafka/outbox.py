@@ -13,16 +13,19 @@ from mnemolog.events.codec import encode_call
 from mnemolog.events.log import LogError
 from mnemolog.infra.log.kafka import KafkaLog
 from mnemolog.services import tracing
-from mnemolog.services.api import Answer, Unavailable
+from mnemolog.services.api import Answer, Busy, Unavailable
 from mnemolog.services.counted import Counted
 from mnemolog.services.decider.tool import Asked
 from mnemolog.services.node.kafka.moving import calls_are_there
 from mnemolog.services.node.kafka.partition import Partition
 from mnemolog.services.node.node import in_doubt
+from mnemolog.services.shares import Shares
 
 READS_WAIT_S = 0.05
 MAX_READS = 1_000
 """Records of reads that wait for their place on a partition's log; past it the oldest are lost."""
+MAX_WAITING = 1_024
+"""Calls that wait for their decision."""
 CLOSE_S = 2.0
 
 _log = structlog.get_logger("mnemolog.node")
@@ -37,17 +40,28 @@ class Outbox:
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[tuple[int, str], list[asyncio.Future[Answer]]] = {}
+        self._shares = Shares(MAX_WAITING)
         self._reads: defaultdict[int, list[Asked]] = defaultdict(list)
         self._flushing: dict[int, asyncio.Task[None]] = {}
         self._whole: set[int] = set()
         """Partitions that no store is being moved to."""
 
+    def check(self, asked: Asked) -> None:
+        """`Busy` when there is no room for another call of the tenant's."""
+        if not self._shares.has_room(asked.call.tenant):
+            raise Busy(
+                f"Too many calls are waiting ({self._shares.taken}); nothing was recorded, "
+                "try again"
+            )
+
     async def decided(self, asked: Asked) -> Answer:
         """Put a call on the log and wait for its decision."""
+        self.check(asked)
         call = asked.call
         answer: asyncio.Future[Answer] = self._loop.create_future()
         key = (asked.partition, call.id)
         self._waiting.setdefault(key, []).append(answer)
+        self._shares.take(call.tenant)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._append(asked.partition, asked)
@@ -61,6 +75,7 @@ class Outbox:
         except TimeoutError:
             raise in_doubt(call, self._timeout_s) from None
         finally:
+            self._shares.leave(call.tenant)
             self._waiting[key].remove(answer)
             if not self._waiting[key]:
                 del self._waiting[key]

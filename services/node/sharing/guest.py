@@ -16,6 +16,7 @@ from mnemolog.events.arguments import Refused
 from mnemolog.services.api import (
     Answer,
     Begun,
+    Busy,
     Event,
     Follow,
     Progress,
@@ -147,7 +148,7 @@ class Guest:
         elif told is None:
             raise self._lost()
         elif told.unavailable is not None:
-            raise Unavailable(told.unavailable)
+            raise _unavailable(told.unavailable, told)
         elif told.refused is not None:
             raise Refused(told.refused)
 
@@ -180,7 +181,7 @@ class Guest:
             self._heard_s.pop(number, None)
             self._progress.pop(number, None)
         if told.unavailable is not None:
-            raise (TimedOut if told.timed_out else Unavailable)(told.unavailable)
+            raise _unavailable(told.unavailable, told)
         return told
 
     async def _told(self, number: int, future: asyncio.Future[Told]) -> Told:
@@ -240,3 +241,9 @@ class Guest:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(self._lost())
+
+
+def _unavailable(sentence: str, told: Told) -> Unavailable:
+    if told.busy_s is not None:
+        return Busy(sentence, told.busy_s)
+    return (TimedOut if told.timed_out else Unavailable)(sentence)

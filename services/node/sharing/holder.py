@@ -18,6 +18,7 @@ from mnemolog.infra.settings import Settings
 from mnemolog.services.api import (
     Answer,
     Begun,
+    Busy,
     Event,
     Follow,
     Progress,
@@ -60,6 +61,8 @@ LOOK_S = 1.0
 MAX_CALLS = 1024
 """Of one guest at a time: what comes after that waits in its socket. Its followers are counted by
 the feed."""
+MAX_ALL_CALLS = 4096
+"""Of all guests together."""
 MAX_GUESTS = 256
 """Connections of other processes; fewer where descriptors are few, which the store needs too."""
 MAX_TURNED_AWAY = 16
@@ -97,6 +100,7 @@ class Holder:
         self._unreachable: str | None = None
         self._looking: asyncio.Task[None] | None = None
         self._guests: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
         self._most = min(MAX_GUESTS, max(8, raise_limit() // 8))
         self._turned_away = 0
 
@@ -213,12 +217,15 @@ class Holder:
                     raise ConnectionError(f"two questions have the number {ask.id}")
                 if len(calls) >= MAX_CALLS:
                     await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                while len(self._calls) >= MAX_ALL_CALLS:
+                    await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
                 work = asyncio.create_task(self._answer(ask, guest, writer))
                 asks[ask.id] = work
                 work.add_done_callback(partial(asks.pop, ask.id))
                 if ask.op != "events":
-                    calls.add(work)
-                    work.add_done_callback(calls.discard)
+                    for under_way in (calls, self._calls):
+                        under_way.add(work)
+                        work.add_done_callback(under_way.discard)
         except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
             pass
         except asyncio.CancelledError:
@@ -260,6 +267,7 @@ class Holder:
                     await self._carry_out(ask, guest, writer, answer)
         except Unavailable as error:
             answer.unavailable, answer.timed_out = str(error), isinstance(error, TimedOut)
+            answer.busy_s = error.retry_after_s if isinstance(error, Busy) else None
         except Refused as refused:
             answer.refused = refused.sentence
         except ENDING:

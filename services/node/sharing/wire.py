@@ -53,6 +53,8 @@ class Told(msgspec.Struct, omit_defaults=True):
     unavailable: str | None = None
     timed_out: bool = False
     """It is unavailable because there was no answer in time."""
+    busy_s: int | None = None
+    """It is unavailable because there is much to do, and may be asked again in so many seconds."""
     progress: tuple[int, int] | None = None
     event: Event | None = None
     refused: str | None = None
