@@ -10,29 +10,29 @@ from collections.abc import Collection
 
 from mnemolog.services.gateway.calls import Calls
 
+GRACE_S = 10
+"""How long requests and calls under way may take to finish at shutdown, all together."""
+
 
 class Ends:
-    """`ending` is set at the beginning of the end, `within_s` is how long it may take; `tools` are
-    the names that are told apart."""
+    """`ending` is set at the beginning of the end; `tools` are the names that are told apart."""
 
-    def __init__(
-        self, ending: asyncio.Event, calls: Calls, tools: Collection[str], within_s: float
-    ) -> None:
+    def __init__(self, ending: asyncio.Event, calls: Calls, tools: Collection[str]) -> None:
         self._ending = ending
         self._calls = calls
         self._tools = tools
-        self._within_s = within_s
+        self.within_s = GRACE_S
         self._at_s: float | None = None
 
     @property
     def left_s(self) -> float:
-        return self._within_s if self._at_s is None else max(0.0, self._at_s - time.monotonic())
+        return self.within_s if self._at_s is None else max(0.0, self._at_s - time.monotonic())
 
     def begin(self) -> asyncio.TimerHandle:
         """What is under way when the time is up is told on stderr, unless that is cancelled."""
-        self._at_s = time.monotonic() + self._within_s
+        self._at_s = time.monotonic() + self.within_s
         self._ending.set()
-        return asyncio.get_running_loop().call_later(self._within_s, self._tell)
+        return asyncio.get_running_loop().call_later(self.within_s, self._tell)
 
     def _tell(self) -> None:
         found: Counter[str] = Counter()
@@ -43,7 +43,7 @@ class Ends:
             return
         by_tool = ", ".join(f"{tool} {count}" for tool, count in sorted(found.items()))
         sys.stderr.write(
-            f"mnemolog: calls that were not finished within {self._within_s:g} s: {found.total()} "
+            f"mnemolog: calls that were not finished within {self.within_s:g} s: {found.total()} "
             f"({by_tool}). Reads are given up; a write may still be carried out, and asking again "
             "under its idempotency key tells what became of it\n"
         )

@@ -38,7 +38,7 @@ def end(server: Attacked) -> str:
 
 
 def test_what_was_taken_is_answered(attacked: Callable[..., Attacked]) -> None:
-    server = attacked(limits={"http.GRACE_S": PATIENCE_S})
+    server = attacked(limits={"ends.GRACE_S": PATIENCE_S})
     with ExitStack() as kept:
         forever = kept.enter_context(call(server, "execute_agent_code", FOREVER))
         until(lambda: children(server) > 0)
@@ -49,7 +49,7 @@ def test_what_was_taken_is_answered(attacked: Callable[..., Attacked]) -> None:
 
 
 def test_what_is_not_done_in_time_is_told_of(attacked: Callable[..., Attacked]) -> None:
-    server = attacked(limits={"http.GRACE_S": 0.5})
+    server = attacked(limits={"ends.GRACE_S": 0.5})
     with ExitStack() as kept:
         for _ in range(2):
             client = kept.enter_context(call(server, "execute_agent_code", FOREVER))
