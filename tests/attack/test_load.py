@@ -57,10 +57,9 @@ def missing(server: Attacked, names: list[str]) -> set[str]:
     return set(names) - found
 
 
-@pytest.mark.faults
-def test_much_at_once(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    server = Attacked(data, env=LIMITS)
+def loaded(data: Path, env: dict[str, str]) -> Load:
+    """What became of it, once everything that was acknowledged was found again after a restart."""
+    server = Attacked(data, env=env)
     try:
         loading = begun(server, CONNECTIONS, DURATION_S, "load")
         time.sleep(DURATION_S / 2)
@@ -70,18 +69,38 @@ def test_much_at_once(tmp_path: Path) -> None:
         assert server.health()[1]["status"] == "ok"
         server.stop()
         server = Attacked(data)
-        assert load.wrong == []
-        assert set(load.statuses) <= {"200", "429", "503"}
-        assert grown_mb < GROWTH_MB
         lost = missing(server, load.wrote)
     finally:
         server.stop()
+    assert load.wrong == []
+    assert set(load.statuses) <= {"200", "429", "503"}
     assert load.wrote and lost == set()
+    assert grown_mb < GROWTH_MB
     for took in (load.reads, load.writes):
-        middle, slow = statistics.median(took), statistics.quantiles(took, n=100)[-1]
+        middle, slow = percentiles(took)
         told = f"{len(took)} calls, p50 {middle * 1000:.1f} ms, p99 {slow * 1000:.1f} ms"
         sys.stderr.write(f"{told}; {load.statuses}; {half_mb:.0f} MB + {grown_mb:.1f}\n")
-        assert slow < SPREAD * middle, told
+    return load
+
+
+def percentiles(took: list[float]) -> tuple[float, float]:
+    return statistics.median(took), statistics.quantiles(took, n=100)[-1]
+
+
+@pytest.mark.faults
+def test_much_at_once(tmp_path: Path) -> None:
+    """As much as the machine can do, all the time: nobody waits much longer than the others."""
+    load = loaded(tmp_path / "data", {"MNEMOLOG_RATE_LIMITS": "off"})
+    for took in (load.reads, load.writes):
+        middle, slow = percentiles(took)
+        assert slow < SPREAD * middle, (middle, slow)
+
+
+@pytest.mark.faults
+def test_more_than_is_allowed(tmp_path: Path) -> None:
+    """Some are sent away, and come again when they were told to. How long calls take says nothing
+    here: the service is idle while they wait, then all come at once."""
+    assert loaded(tmp_path / "data", LIMITS).statuses["429"] > 0
 
 
 def key(data: Path, tenant: str) -> str:
