@@ -21,6 +21,7 @@ ENTRY_POINTS = (
     "services/node/",
     "services/cli/",
     "services/gateway/auth/chosen.py",
+    "services/gateway/app.py",
     "services/gateway/http.py",
     "services/gateway/stdio.py",
 )
