@@ -278,10 +278,10 @@ def test_the_health_checks_tell_what_serves_from_what_does_not(tmp_path: Path) -
         assert passes(image_check(), port, server.url)
         wrong = [word.replace("/healthz", "/no-such-route") for word in image_check()]
         assert not passes(wrong, port, server.url)
-        # Qdrant's own route is not here: with ours in its place the check must hold, as it is not.
-        assert not passes(qdrant_check(), 6333, server.url)
-        here = [word.replace("/readyz", "/healthz") for word in qdrant_check()]
-        assert passes(here, 6333, server.url)
+        # The route that Qdrant's check asks for is here, too.
+        assert passes(qdrant_check(), 6333, server.url)
+        nowhere = [word.replace("/readyz", "/no-such-route") for word in qdrant_check()]
+        assert not passes(nowhere, 6333, server.url)
     finally:
         server.stop()
     nobody = HeldPort(int(server.url.rsplit(":", 1)[1]))

@@ -122,8 +122,8 @@ def test_who_waits_for_vectors_keeps_only_its_own_waiting(
     made: Future[Inputs] = Future()
     real = Embedding.start
 
-    def start(self: Embedding, texts: list[str], tenant: str) -> Future[Inputs]:
-        return made if tenant == "slow" else real(self, texts, tenant)
+    def start(self: Embedding, texts: list[str], tenant: str, *more: Any) -> Future[Inputs]:
+        return made if tenant == "slow" else real(self, texts, tenant, *more)
 
     monkeypatch.setattr(Embedding, "start", start)
 

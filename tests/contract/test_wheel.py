@@ -100,7 +100,7 @@ def test_it_holds_one_package_with_all_that_is_ours(wheel: Path) -> None:
         f"mnemolog/{path.relative_to(ROOT)}"
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".xml", ".js")
+        if path.suffix in (".py", ".xml", ".js", ".json", ".yml")
     }
     packed = {name for name in found if name.startswith("mnemolog/")}
     assert packed == ours | {"mnemolog/__init__.py"}

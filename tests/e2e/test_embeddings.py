@@ -154,8 +154,13 @@ def test_while_the_provider_is_away_words_do_and_what_was_missed_is_embedded_lat
     tried = client.ok("test_embeddings", {})
     assert tried["success"] is False and "cannot be reached" in tried["message"]
     assert tried["progress"]["embedded"] == 0
-    health = client.ok("health_check", {})
-    assert health["components"]["embeddings"] == "unavailable"
+
+    def noticed() -> bool:
+        client.ok("test_embeddings", {})  # That it failed is remembered for a moment.
+        health = client.ok("health_check", {})
+        return bool(health["components"]["embeddings"] == "unavailable")
+
+    until(noticed, "health tells of the provider")
     provider.back()
     embedded(client, 2)
 

@@ -14,6 +14,7 @@ from mnemolog.services.api import Unavailable
 from mnemolog.services.gateway.auth.admission import (
     Authenticator,
     AuthUnavailable,
+    Entry,
     Everybody,
     Unauthenticated,
 )
@@ -68,7 +69,8 @@ def told(
         ending = asyncio.Event()
         if ends:
             ending.set()
-        routes = Health(Service(health), auth or Tokens(), ending)  # type: ignore[arg-type]
+        entry = Entry(auth or Tokens(), limited=False)  # type: ignore[arg-type]
+        routes = Health(Service(health), entry, ending)  # type: ignore[arg-type]
         answer: Response = await getattr(routes, route)(request)
         return answer
 
